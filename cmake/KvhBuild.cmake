@@ -1,0 +1,50 @@
+# Compiler settings and the few functions that the folders use to say what they build.
+include(GNUInstallDirs)
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+find_package(Threads REQUIRED)
+
+# Every target of ours takes its flags from here and nowhere else.
+add_library(kvh_flags INTERFACE)
+target_compile_definitions(kvh_flags INTERFACE _GNU_SOURCE)
+target_compile_options(kvh_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings
+  -Wpointer-arith -Wcast-qual -Wundef -fno-omit-frame-pointer -fexceptions
+  $<$<BOOL:${KVH_WERROR}>:-Werror>
+  $<$<C_COMPILER_ID:Clang>:-Wthread-safety>)
+if(KVH_SANITIZE)
+  target_compile_options(kvh_flags INTERFACE -fsanitize=${KVH_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(kvh_flags INTERFACE -fsanitize=${KVH_SANITIZE})
+endif()
+if(KVH_COVERAGE)
+  target_compile_options(kvh_flags INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(kvh_flags INTERFACE --coverage)
+endif()
+
+# kvh_sources(file...): adds runtime sources to the one list that makes both libraries.
+function(kvh_sources)
+  foreach(file IN LISTS ARGN)
+    set_property(GLOBAL APPEND PROPERTY KVH_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  endforeach()
+endfunction()
+
+# kvh_test(NAME name LABEL label SOURCES file... [ARGS arg...] [LIBS lib...]): one cmocka program
+# over the testing library, registered with CTest.
+function(kvh_test)
+  cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT" "SOURCES;ARGS;LIBS" ${ARGN})
+  string(REPLACE "." "_" target "test_${T_NAME}")
+  add_executable(${target} ${T_SOURCES})
+  target_link_libraries(${target} PRIVATE kvhold_testing kvh_flags PkgConfig::CMOCKA ${T_LIBS})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  add_test(NAME ${T_NAME} COMMAND ${target} ${T_ARGS})
+  set_tests_properties(${T_NAME} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT}
+    ENVIRONMENT "KVH_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data")
+endfunction()
