@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fault points: places where tests and scenarios make the production code fail. The shipped library has
+ * none (KVH_FAULTS is not defined there and every point is 0 to the compiler).
+ *
+ * A point is a place; what happens there is the rule's choice: a result code, a delay, a crash. All
+ * points are listed once, in fault_points.def, with the effects that make sense there.
+ */
+#ifndef KVH_BASE_FAULT_H
+#define KVH_BASE_FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum kvh_fault_point {
+#define KVH_FAULT_POINT(id, name, effects) KVH_FAULT_##id,
+#include "fault_points.def"
+#undef KVH_FAULT_POINT
+	KVH_FAULT_POINT_COUNT
+};
+
+/* Effects that a point can show (fault_points.def). */
+enum {
+	KVH_EFFECT_CODE = 1 << 0,  /* the operation fails with the rule's code */
+	KVH_EFFECT_DELAY = 1 << 1, /* the caller is held there */
+	KVH_EFFECT_SHORT = 1 << 2, /* fewer bytes or answers than asked */
+	KVH_EFFECT_CRASH = 1 << 3  /* the process or actor ends there */
+};
+
+#ifdef KVH_FAULTS
+
+/* Set while any rule is armed; a disabled libfiu point costs 70 ns, this load costs one. */
+extern uint32_t kvh_faults_armed;
+
+/*
+ * Whether the point fires now for this key (a key, request or "", borrowed). Returns the rule's number,
+ * 0 if it does not fire. May call the armed decider, which must not block.
+ */
+int64_t kvh_fault_fire(enum kvh_fault_point point, const void *key, size_t key_bytes);
+
+#define KVH_FAULT(point, key, key_bytes)                                                           \
+	(__builtin_expect(__atomic_load_n(&kvh_faults_armed, __ATOMIC_RELAXED) != 0, 0)            \
+		 ? kvh_fault_fire(KVH_FAULT_##point, (key), (key_bytes))                           \
+		 : (int64_t)0)
+
+/* ---- for tests and faults/ ------------------------------------------------------------ */
+
+/* Decides whether a point fires: writes the number and returns true. Must not block. */
+typedef bool (*kvh_fault_decider_fn)(void *user, enum kvh_fault_point point, const void *key,
+				     size_t key_bytes, int64_t *number);
+
+/* Arms one decider for all points (NULL: disarms). Not while points are being passed. */
+void kvh_fault_arm(kvh_fault_decider_fn decider, void *user);
+
+/* Arms a point by name to fire on its nth passing (1 = next), once, with number (not 0). */
+bool kvh_fault_arm_nth(const char *name, uint64_t nth, int64_t number);
+void kvh_fault_disarm_all(void);
+
+/* How often a point was passed while armed, and how often it fired. */
+uint64_t kvh_fault_passed(enum kvh_fault_point point);
+uint64_t kvh_fault_fired(enum kvh_fault_point point);
+
+const char *kvh_fault_name(enum kvh_fault_point point);
+/* -1: no such point. */
+int kvh_fault_find(const char *name);
+unsigned kvh_fault_effects(enum kvh_fault_point point);
+
+#else
+
+#define KVH_FAULT(point, key, key_bytes) ((void)(key), (void)(key_bytes), (int64_t)0)
+
+#endif
+
+/* malloc and calloc that a fault point can make fail. */
+void *kvh_alloc(size_t bytes);
+void *kvh_calloc(size_t count, size_t bytes);
+void kvh_free(void *memory);
+
+#endif

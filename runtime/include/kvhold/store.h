@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store: objects under keys, in batches. One interface over every backend. */
+#ifndef KVHOLD_STORE_H
+#define KVHOLD_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device.h"
+#include "env.h"
+#include "log.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kvh_store;
+struct kvh_layout;
+
+/* Limits of one handle and one call. */
+enum {
+	KVH_PREFIX_TEXT_BYTES_MAX = 384, /* prefix text, its trailing separator included */
+	KVH_PREFIXES_MAX = 4096,         /* prefix ids are below this */
+	KVH_IDENTITY_BYTES_MAX = 4096,
+	KVH_KEY_HASH_BYTES_MAX = 1024,
+	KVH_SEGMENTS_MAX = 16384, /* segments of one value */
+	KVH_BATCH_KEYS_MAX = 65536,
+	KVH_REGIONS_MAX = 1024
+};
+
+/* ---- opening -------------------------------------------------------------------------- */
+
+struct kvh_store_options {
+	size_t struct_bytes;
+	const struct kvh_env *env;       /* lent; NULL: kvh_env_posix() */
+	const struct kvh_device *device; /* lent; NULL: kvh_device_host() */
+	struct kvh_log log;
+};
+
+/*
+ * Opens the store that a URL names.
+ *
+ *   null:                  answers at once, keeps nothing
+ *   local:?size=8GiB       a pool in this process
+ *
+ * An option that the backend does not know, or a value out of range, is refused with words that
+ * name it. options: borrowed, NULL = all defaults. *store is set on success only; the caller
+ * closes it. error: borrowed, NULL allowed. One thread.
+ */
+KVH_API kvh_status kvh_store_open(const char *url, const struct kvh_store_options *options,
+				  struct kvh_store **store, struct kvh_error *error);
+
+/*
+ * Refuses new calls (KVH_CLOSED), waits for those that run, to the deadline, and frees the handle.
+ * KVH_TIMEOUT or KVH_BUSY (layouts of it still exist): nothing is freed, close again later.
+ * NULL: KVH_OK. One thread; no other call may begin after close was called.
+ */
+KVH_API kvh_status kvh_store_close(struct kvh_store *store, kvh_deadline deadline_ns);
+
+/* ---- memory --------------------------------------------------------------------------- */
+
+/* A range of the engine's memory that values may lie in. Ids are never reused in a handle's life. */
+typedef uint32_t kvh_region_id;
+
+/*
+ * Registers [addr, addr + bytes). kind 0: the device is asked. The memory must stay mapped until
+ * kvh_store_unregister has returned KVH_OK. KVH_INVALID_PARAMS: NULL, 0 bytes, an end that
+ * overflows, or an overlap with a registered region. One thread.
+ */
+KVH_API kvh_status kvh_store_register(struct kvh_store *store, void *addr, size_t bytes,
+				      enum kvh_memory_kind kind, kvh_region_id *region,
+				      struct kvh_error *error);
+
+/*
+ * Waits until no call uses the region and no byte of it can move any more, to the deadline; then
+ * the memory is the caller's alone. KVH_BUSY: a layout still names it. KVH_TIMEOUT: still
+ * registered. One thread.
+ */
+KVH_API kvh_status kvh_store_unregister(struct kvh_store *store, kvh_region_id region,
+					kvh_deadline deadline_ns);
+
+/* Segment i of block b lies at base + b * stride_bytes, bytes long. */
+struct kvh_segment_template {
+	void *base;
+	size_t stride_bytes;
+	size_t bytes;
+};
+
+/*
+ * How a block id becomes a list of segments, said once. templates: borrowed. Every segment of
+ * blocks 0 .. block_count - 1 must lie inside one registered region, and be at least 1 byte long;
+ * all regions of one layout are of one memory kind. The caller destroys it. One thread.
+ */
+KVH_API kvh_status kvh_layout_create(struct kvh_store *store,
+				     const struct kvh_segment_template *templates,
+				     size_t template_count, uint64_t block_count,
+				     struct kvh_layout **layout, struct kvh_error *error);
+/* No call may use it any more. NULL: nothing happens. */
+KVH_API void kvh_layout_destroy(struct kvh_layout *layout);
+/* Bytes of one value: the sum of its templates. */
+KVH_API size_t kvh_layout_value_bytes(const struct kvh_layout *layout);
+
+/* ---- keys and values ------------------------------------------------------------------ */
+
+/*
+ * The part of a key that many keys share. Two prefixes are the same if text and identity are; then
+ * they get the same id. The text form of a key is text + hash in lower-case hex, so text ends in
+ * its own separator ("m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@").
+ */
+struct kvh_prefix {
+	size_t struct_bytes;
+	const char *text; /* borrowed; printable ASCII, no blanks */
+	size_t text_bytes;
+	/*
+	 * Leading bytes of text that name the lifecycle family (R-3): keys of one family with the
+	 * same hash are one lifecycle group. 0: no family.
+	 */
+	size_t family_bytes;
+	/*
+	 * What else must be equal for bytes to be interchangeable: model revision, weights epoch,
+	 * dtype, layout. Borrowed; 0 bytes: none.
+	 */
+	const void *identity;
+	size_t identity_bytes;
+	uint32_t hash_bytes;  /* of every key with this prefix; 0: any from 1 on */
+	uint64_t quota_bytes; /* objects of this prefix use at most these; 0: leave as it is */
+};
+
+/* Interns the prefix. KVH_BUSY: the store's table is full. Any thread, may wait for the store. */
+KVH_API kvh_status kvh_store_prefix(struct kvh_store *store, const struct kvh_prefix *prefix,
+				    uint32_t *prefix_id, struct kvh_error *error);
+
+struct kvh_key {
+	const uint8_t *hash; /* borrowed for the call */
+	uint32_t hash_bytes;
+	uint32_t prefix_id;
+};
+
+struct kvh_segment {
+	void *addr; /* only read by put */
+	size_t bytes;
+};
+
+/* Either layout and block_id, or (layout NULL) an explicit list inside registered regions. */
+struct kvh_value {
+	const struct kvh_layout *layout;
+	uint64_t block_id;
+	const struct kvh_segment *segments;
+	size_t segment_count;
+};
+
+enum {
+	/* No byte of this key's value is read or written any more (D-23). */
+	KVH_RESULT_QUIET = 1u << 0
+};
+
+/*
+ * One key's outcome. The store presets {KVH_NO_ANSWER, quiet} before the backend runs; the
+ * backend takes the quiet bit away before it lets bytes move and gives it back when they can't.
+ */
+struct kvh_result {
+	int64_t value; /* exists: 1 or 0; put: 0; get: bytes; or a negative status */
+	uint32_t flags;
+	uint32_t reserved;
+};
+
+/* All arrays are borrowed for the call and have count entries; values NULL where not named. */
+struct kvh_batch {
+	size_t count;
+	const struct kvh_key *keys;
+	const struct kvh_value *values;
+	struct kvh_result *results;
+};
+
+/* ---- calls ---------------------------------------------------------------------------- */
+
+/* Ask to stop: any thread sets it, calls look at it between pieces. Zero-initialise. */
+struct kvh_cancel {
+	uint32_t requested;
+};
+KVH_API void kvh_cancel_request(struct kvh_cancel *cancel);
+KVH_API bool kvh_cancel_requested(const struct kvh_cancel *cancel);
+
+/* NULL for the defaults: no cancel, no deadline. */
+struct kvh_call {
+	size_t struct_bytes;
+	const struct kvh_cancel *cancel; /* lent for the call */
+	kvh_deadline deadline_ns;
+};
+
+enum {
+	KVH_EXISTS_LOOKUP = 0,      /* neither touches nor leases */
+	KVH_EXISTS_DEDUP = 1u << 0 /* before a put: touches what is present */
+};
+
+/* A reserved, not yet committed object. Opaque; worthless in another handle. */
+struct kvh_token {
+	uint64_t word[3];
+};
+
+enum {
+	KVH_PUT_HOLD = 1u << 0,           /* reserve and fill, do not commit; tokens are set */
+	KVH_PUT_LIFECYCLE_GROUP = 1u << 1 /* the prefix's family and the hash form a group (R-3) */
+};
+
+struct kvh_put_options {
+	size_t struct_bytes;
+	uint32_t flags;
+	uint32_t replicas;          /* 0 = 1 */
+	uint32_t priority;          /* 0 .. 3, evicted lowest first */
+	uint32_t reserved;
+	uint64_t keep_seconds;      /* evicted only when nothing else is left; 0: none */
+	uint64_t expire_seconds;    /* gone after this; 0: never; not together with keep_seconds */
+	const char *preferred_node; /* borrowed; NULL: the store chooses */
+	struct kvh_token *tokens;   /* KVH_PUT_HOLD: count entries; else NULL */
+};
+
+/*
+ * Every call below: any thread; blocks to the call's deadline; returns KVH_OK when each key has its
+ * own result, or a negative status when the batch as a whole was refused or failed (results then
+ * hold what was known, KVH_NO_ANSWER where nothing was). The same key twice in a put is one object:
+ * the second gets the first one's result.
+ */
+KVH_API kvh_status kvh_store_exists(struct kvh_store *store, const struct kvh_batch *batch,
+				    uint32_t flags, const struct kvh_call *call);
+KVH_API kvh_status kvh_store_put(struct kvh_store *store, const struct kvh_batch *batch,
+				 const struct kvh_put_options *options,
+				 const struct kvh_call *call);
+/* A value of another length than the object's fails with KVH_INVALID_PARAMS, nothing is read. */
+KVH_API kvh_status kvh_store_get(struct kvh_store *store, const struct kvh_batch *batch,
+				 const struct kvh_call *call);
+KVH_API kvh_status kvh_store_remove(struct kvh_store *store, const struct kvh_batch *batch,
+				    const struct kvh_call *call);
+
+/* Results: 0, or negative (KVH_OBJECT_NOT_FOUND: the reservation is gone; nothing changed). */
+KVH_API kvh_status kvh_store_commit(struct kvh_store *store, const struct kvh_token *tokens,
+				    size_t count, struct kvh_result *results);
+KVH_API kvh_status kvh_store_abort(struct kvh_store *store, const struct kvh_token *tokens,
+				   size_t count, struct kvh_result *results);
+
+/* Removes every committed object. removed: NULL allowed. */
+KVH_API kvh_status kvh_store_clear(struct kvh_store *store, const struct kvh_call *call,
+				   uint64_t *removed);
+
+enum kvh_tier {
+	KVH_TIER_UNKNOWN = 0, /* no copy known */
+	KVH_TIER_MEMORY = 1,
+	KVH_TIER_DISK = 2
+};
+
+/* tiers: count entries. Says where a get would read from now (R-37). */
+KVH_API kvh_status kvh_store_tiers(struct kvh_store *store, const struct kvh_key *keys,
+				   size_t count, enum kvh_tier *tiers,
+				   const struct kvh_call *call);
+
+/* A key that left the store. hash holds at most 32 bytes; longer ones by their 128-bit digest. */
+struct kvh_evicted_key {
+	uint32_t prefix_id;
+	uint32_t hash_bytes;
+	uint8_t hash[32];
+};
+
+/*
+ * Takes the next evicted keys of this handle's own feed, oldest first. *lost = true: the feed ran
+ * over and keys are missing; look again at everything. Any thread.
+ */
+KVH_API kvh_status kvh_store_take_evicted(struct kvh_store *store, struct kvh_evicted_key *keys,
+					  size_t capacity, size_t *count, bool *lost);
+
+/*
+ * Waits until no byte moves for any call that returned before this one began (what D-23 calls
+ * confirmed), to the deadline. KVH_TIMEOUT: some may still move.
+ */
+KVH_API kvh_status kvh_store_quiesce(struct kvh_store *store, kvh_deadline deadline_ns);
+
+struct kvh_store_caps {
+	size_t struct_bytes;
+	bool hold;           /* KVH_PUT_HOLD works */
+	bool lifecycle;      /* KVH_PUT_LIFECYCLE_GROUP works */
+	bool tiers;          /* kvh_store_tiers works */
+	bool evicted;        /* kvh_store_take_evicted works */
+	int64_t stop_ms_max; /* after cancel or deadline no byte moves after these; < 0: unbounded */
+	uint64_t capacity_bytes;
+};
+KVH_API kvh_status kvh_store_get_caps(struct kvh_store *store, struct kvh_store_caps *caps);
+
+struct kvh_store_stats {
+	size_t struct_bytes;
+	uint64_t objects;
+	uint64_t used_bytes;
+	uint64_t capacity_bytes;
+	uint64_t put_keys, put_bytes, put_failed_keys;
+	uint64_t get_keys, get_bytes, get_failed_keys;
+	uint64_t exists_keys, exists_hits;
+	uint64_t removed_keys, evicted_keys, evicted_bytes, expired_keys;
+	uint64_t no_space_keys; /* puts answered KVH_NO_AVAILABLE_HANDLE */
+	uint64_t unquiet_keys;
+	uint64_t pinned_objects, reserved_objects;
+};
+KVH_API kvh_status kvh_store_get_stats(struct kvh_store *store, struct kvh_store_stats *stats);
+
+/*
+ * Metrics as Prometheus text exposition, base units. Writes at most capacity bytes with the final
+ * 0; *needed_bytes is what the whole text takes. KVH_BUSY: it did not fit. Any thread.
+ */
+KVH_API kvh_status kvh_store_stats_text(struct kvh_store *store, char *text, size_t capacity,
+					size_t *needed_bytes);
+
+/* The text form of a key, for people and text stores; its inverse finds a known prefix. */
+KVH_API kvh_status kvh_store_key_text(struct kvh_store *store, const struct kvh_key *key,
+				      char *text, size_t capacity, size_t *needed_bytes);
+/* hash: capacity bytes for the key's bytes; key->hash points there. Text without its final 0. */
+KVH_API kvh_status kvh_store_key_parse(struct kvh_store *store, const char *text,
+				       size_t text_bytes, uint8_t *hash, size_t capacity,
+				       struct kvh_key *key);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
