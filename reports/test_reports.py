@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
+import deviations
 import make_report
 import page
 import results
@@ -181,6 +182,33 @@ class Rules(Project):
                    xml(("saves_once", "")).replace('tests="1"', 'tests="2"'))
         with self.assertRaisesRegex(results.Missing, "says 2 tests but lists 1"):
             self.problems()
+
+
+class Deviations(unittest.TestCase):
+    PAGE = "| id | test |\n| D-1 | a | `one` |\n| D-2 | b | due |\n"
+    TESTS = {"D-1": ["one", "two"]}
+    STATES = {"R-1": "due", "D-1": "covered", "D-2": "due"}
+
+    def assert_found(self, words, page=PAGE, states=None):
+        found = deviations.check(page, self.TESTS, states or self.STATES)
+        self.assertTrue(any(words in line for line in found), found)
+
+    def test_a_page_that_agrees(self):
+        self.assertEqual(deviations.check(self.PAGE, self.TESTS, self.STATES), [])
+
+    def test_a_test_that_is_gone(self):
+        self.assert_found("D-1: old is no test", self.PAGE.replace("one", "old"))
+
+    def test_due_though_covered(self):
+        self.assert_found("tests/rules.txt says covered", self.PAGE.replace("`one`", "due"))
+
+    def test_a_row_missing_or_twice(self):
+        self.assert_found("'D-3'", states={**self.STATES, "D-3": "due"})
+        self.assert_found("a row twice", self.PAGE + "| D-2 | b | due |\n")
+
+    def test_fill_changes_the_last_column_only(self):
+        self.assertEqual(deviations.fill(self.PAGE, self.TESTS),
+                         self.PAGE.replace("`one`", "`one`, `two`"))
 
 
 class Report(Project):
