@@ -47,7 +47,7 @@ lint:
 	tools/lint.sh
 
 format:
-	git ls-files '*.c' '*.h' | xargs -r clang-format -i
+	git ls-files --cached --others --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
 
 install: all
 	cmake --install build/release --prefix $(PREFIX)

@@ -269,7 +269,8 @@ class Formatted(unittest.TestCase):
             for name, indent in (("good.c", "\t"), ("bad.c", "    ")):
                 (root / name).write_text(f"int f(void)\n{{\n{indent}return 1;\n}}\n")
             self.assertEqual(formatted.check_files(root, ["good.c"]), [])
-            self.assertTrue(formatted.check_files(root, ["bad.c"]))
+            self.assertEqual(formatted.check_files(root, ["good.c", "bad.c"]), ["bad.c"])
+            self.assertTrue(formatted.check_files(root, ["none.c"]))
 
 
 class Files(unittest.TestCase):
