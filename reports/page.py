@@ -2,6 +2,8 @@
 """The report as one HTML page: no script, nothing from the network, light and dark."""
 import html
 
+import rules
+
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d232b; --soft: #5b6673; --line: #d6dbe1; --page: #fff;
   --good: #1a7f4b; --bad: #b3261e; --bar: #3b6fb6; --rail: #e8ecf1; }
@@ -60,8 +62,10 @@ def percent_of(share):
     return f'{percent(share)} <span class="soft">({share["covered"]}/{share["total"]})</span>'
 
 
-def tile(figure, words, good):
-    return f'<div class="tile"><b class="{"good" if good else "bad"}">{figure}</b>{words}</div>'
+def tile(figure, words, good=None):
+    """good: True or False where the figure is judged, None where it only informs."""
+    kind = {True: "good", False: "bad", None: ""}[good]
+    return f'<div class="tile"><b class="{kind}">{figure}</b>{words}</div>'
 
 
 def tiles(report):
@@ -73,10 +77,10 @@ def tiles(report):
     return '<div class="tiles">' + "".join([
         tile(f"{functions - failed} / {functions}", "test functions passed", failed == 0),
         tile(f"{total[2]} / {total[1] - total[4]}", "rules covered, of those that are ours",
-             not report["rules"]["problems"]),
+             False if report["rules"]["problems"] else None),
         tile(f"{fired} / {len(points)}", "fault points fired", fired == len(points)),
-        tile(percent(line), "of lines covered", True),
-        tile(percent(branch), "of branches covered", True)]) + "</div>"
+        tile(percent(line), "of lines covered"),
+        tile(percent(branch), "of branches covered")]) + "</div>"
 
 
 def tests_part(report):
@@ -94,9 +98,11 @@ def tests_part(report):
 
 def rules_part(report):
     part = report["rules"]
+    pages = {rules.family(rule["rule"]): rule["page"] for rule in part["table"]}
     out = "<h2>Rules</h2>" + table(
-        ["family", "#rules", "#covered", "#due", "#outside", "#cited, still due"],
-        [[esc(cell) for cell in row] for row in part["summary"]])
+        ["family", "page of docs/spec", "#rules", "#covered", "#due", "#outside",
+         "#cited, still due"],
+        [[esc(row[0]), esc(pages.get(row[0], "")), *row[1:]] for row in part["summary"]])
     if part["problems"]:
         out += '<ul class="bad">' + "".join(f"<li>{esc(p)}</li>" for p in part["problems"]) + "</ul>"
     if part["not_judged"]:

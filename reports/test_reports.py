@@ -127,9 +127,15 @@ class Rules(Project):
         self.run_of("unit.a", ("saves_once_more", ""))
         self.assert_problem("saves_once did not run")
 
-    def test_one_name_in_two_programs_is_ambiguous(self):
+    def test_one_name_in_two_files_is_ambiguous(self):
+        self.write("tests/unit/b_test.c", TEST_FILE.replace("/* proves: R-1 */", ""))
+        self.assert_problem("tests/unit/a_test.c and tests/unit/b_test.c; rename one")
+
+    def test_one_function_in_two_programs_must_pass_in_both(self):
         self.run_of("unit.b", ("saves_once", ""))
-        self.assert_problem("in several programs")
+        self.assertEqual(self.problems(), [])
+        self.run_of("unit.b", ("saves_once", "<failure/>"))
+        self.assert_problem("saves_once failed")
 
     def test_a_citation_of_an_unknown_rule(self):
         self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1", "R-1, R-77"))

@@ -57,6 +57,14 @@ def check_find_package(consumer, prefix, scratch, version):
         expect(f"{name} printed", run(build / name).strip(), version)
 
 
+def check_command(root, prefix, version):
+    """The command runs from where it was installed and finds its library by itself."""
+    if (root / "runtime/cli/CMakeLists.txt").exists():
+        said = run(prefix / "bin/kvhold", "version")
+        if version not in said:
+            sys.exit(f"install: kvhold version says {said!r}, which does not name {version}")
+
+
 def main(root, build, version):
     consumer = root / "tests/package/consumer"
     with tempfile.TemporaryDirectory() as folder:
@@ -64,6 +72,7 @@ def main(root, build, version):
         run("cmake", "--install", build, "--prefix", scratch / "first", DESTDIR="")
         prefix = (scratch / "first").rename(scratch / "moved")
         check_headers(root, prefix)
+        check_command(root, prefix, version)
         check_pkg_config(consumer, prefix, scratch, version)
         check_find_package(consumer, prefix, scratch, version)
     print("install: C and C++ programs built and ran by pkg-config and by find_package")
