@@ -10,9 +10,8 @@ set -euo pipefail
 
 # The one list of what the project takes from Debian bookworm.
 packages_build="gcc libc6-dev make cmake ninja-build pkg-config libxxhash-dev libjansson-dev"
-packages_test="g++ binutils git python3 libcmocka-dev libfiu-dev clang libclang-rt-14-dev
-	clang-format gcovr valgrind"
-packages_lint="clang-tidy clang-format cppcheck"
+packages_test="g++ binutils git python3 libcmocka-dev libfiu-dev clang-format gcovr"
+packages_lint="clang libclang-rt-14-dev clang-tidy cppcheck valgrind"
 
 usage() {
 	echo "usage: tools/setup.sh [build] [test] [lint]   (no group: all)" >&2
