@@ -32,7 +32,8 @@ test:
 
 long:
 	cmake --build --preset dev --parallel $(JOBS)
-	cd build/dev && ctest --output-on-failure --no-tests=error -L '^(crash|fuzz)$$'
+	cd build/dev && ctest --output-on-failure --no-tests=error -L '^(crash|fuzz)$$' \
+		--output-junit $(CURDIR)/build/dev/results/ctest-long.xml
 	python3 reports/rules.py --results build/dev/results
 
 bench: all

@@ -46,21 +46,40 @@ def _case(program, suite, node):
     return Case(program, suite.get("name", ""), node.get("name", ""), outcome, text)
 
 
-def read_cases(folder, command):
-    """Every test function of a run: FOLDER/PROGRAM/GROUP.xml, as cmake/run_cmocka.sh leaves them."""
-    folder = pathlib.Path(folder)
-    paths = sorted(folder.glob("*/*.xml"))
+def _ctest_outcomes(folder, command):
+    """CTest program -> (outcome, seconds, text), of every ctest*.xml in the folder."""
+    paths = sorted(pathlib.Path(folder).glob("ctest*.xml"))
     if not paths:
-        raise Missing(f"{folder}: no test results; made by: {command}")
-    cases = []
+        raise Missing(f"{folder}: no ctest*.xml; made by: {command}")
+    outcomes = {}
     for path in paths:
+        for node in _read_xml(path, command).iter("testcase"):
+            outcome = {"run": "passed", "fail": "failed"}.get(node.get("status"), "skipped")
+            outcomes[node.get("name")] = (outcome, float(node.get("time")),
+                                          node.findtext("system-out") or "")
+    if not outcomes:
+        raise Missing(f"{folder}: no test in {paths[0].name}; made by: {command}")
+    return outcomes
+
+
+def read_cases(folder, command):
+    """Every test function of a run, as cmake/run_cmocka.sh leaves them: FOLDER/PROGRAM/GROUP.xml.
+    A program that leaves none (not of cmocka, or it crashed) is one case of its own name."""
+    folder = pathlib.Path(folder)
+    outcomes = _ctest_outcomes(folder, command)
+    cases = []
+    for path in sorted(folder.glob("*/*.xml")):
+        if path.parent.name not in outcomes:
+            raise Missing(f"{path}: its program was not run by ctest; clear it and run: {command}")
         for suite in _read_xml(path, command).iter("testsuite"):
             found = [_case(path.parent.name, suite, node) for node in suite.findall("testcase")]
             if len(found) != int(suite.get("tests", "-1")):
                 raise Missing(f"{path}: the group says {suite.get('tests')} tests but lists "
                               f"{len(found)}; made by: {command}")
             cases += found
-    return cases
+    silent = set(outcomes) - {case.program for case in cases}
+    return cases + [Case(name, "", name, outcomes[name][0], outcomes[name][2])
+                    for name in sorted(silent)]
 
 
 def read_fired(folder):
@@ -73,21 +92,16 @@ def read_fired(folder):
     return counts
 
 
-def read_programs(junit_path, listing_path, command):
-    """CTest programs: name, label, seconds, outcome. Labels come from ctest --show-only=json-v1."""
+def read_programs(folder, listing_path, command):
+    """CTest programs: name, label, seconds. Labels come from ctest --show-only=json-v1."""
     labels = {}
     for test in read_json(listing_path, command).get("tests", []):
         for entry in test.get("properties", []):
             if entry.get("name") == "LABELS":
                 labels[test["name"]] = entry["value"][0]
-    programs = []
-    for node in _read_xml(junit_path, command).iter("testcase"):
-        name = node.get("name")
-        if name not in labels:
-            raise Missing(f"{listing_path}: no label for test {name}; made by: {command}")
-        programs.append({"name": name, "label": labels[name], "seconds": float(node.get("time")),
-                         "outcome": {"run": "passed", "fail": "failed"}.get(
-                             node.get("status"), node.get("status"))})
-    if not programs:
-        raise Missing(f"{junit_path}: no test in it; made by: {command}")
-    return programs
+    outcomes = _ctest_outcomes(folder, command)
+    unknown = sorted(set(outcomes) - set(labels))
+    if unknown:
+        raise Missing(f"{listing_path}: no label of {' '.join(unknown)}; made by: {command}")
+    return [{"name": name, "label": labels[name], "seconds": seconds}
+            for name, (_, seconds, _) in outcomes.items()]

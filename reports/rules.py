@@ -6,6 +6,7 @@ calls covered is cited by a test function that ran and passed.
     python3 reports/rules.py --results build/dev/results [--fast] [--json FILE] [--all]
 
 A citation is a comment directly above a cmocka test function: /* proves: R-14, D-12 */
+A test that is a whole program is cited in its CMakeLists.txt: # golden.recorded proves: C-10, C-11
 --fast leaves citations in folders whose tests did not run (tests/crash, tests/fuzz, ...) out of
 the judgement: make long judges them too. --all prints every rule, not only the summary.
 """
@@ -34,7 +35,8 @@ RULE_ID = re.compile(r"(?:[RDCUVWXSF]-\d+[a-z]?|J\.[A-Z]-\d+|B\d\d)")
 LINE = re.compile(r"(\S+)\s+(?:(covered)|due: part (\d+)|outside: (\S.*))")
 CITATION = re.compile(r"/\*\s*proves:(.*?)\*/(\s*(?:static\s+)?void\s+(\w+)\s*\(\s*void\s*\*\*)?",
                       re.DOTALL)
-FUNCTION = re.compile(r"^(?:static\s+)?void\s+(\w+)\s*\(\s*void\s*\*\*", re.MULTILINE)
+PROGRAM_CITATION = re.compile(r"^# (\S+) proves:(.*(?:\n#  .*)*)", re.MULTILINE)
+FUNCTION = re.compile(r"^\s*(?:static\s+)?void\s+(\w+)\s*\(\s*void\s*\*\*", re.MULTILINE)
 SLOW_FOLDERS = {"crash", "fuzz", "bench", "vm", "engine", "hardware"}
 
 
@@ -103,9 +105,26 @@ def read_table(path, rules):
     return problems
 
 
+def _cited(text, where, problems):
+    """Rule ids of a citation's text, which may run over lines that start with a star or a hash."""
+    names = re.sub(r"\n\s*[*#]", " ", text).replace(",", " ").split()
+    if not names:
+        problems.append(f"{where}: 'proves:' names no rule")
+    problems += [f"{where}: '{name}' is no rule id" for name in names
+                 if not RULE_ID.fullmatch(name)]
+    return [name for name in names if RULE_ID.fullmatch(name)]
+
+
 def read_citations(root):
-    """Citations in tests/**/*.c; and those that no one test function follows or that name no rule."""
+    """Citations in tests/; and those that no one test function follows or that name no rule."""
     citations, problems, homes = [], [], {}
+    for path in sorted((root / "tests").rglob("CMakeLists.txt")):
+        where = str(path.relative_to(root))
+        for match in PROGRAM_CITATION.finditer(path.read_text(encoding="utf-8")):
+            program = match.group(1)
+            homes[program] = [where]
+            citations += [Citation(name, where, program)
+                          for name in _cited(match.group(2), f"{where}: {program}", problems)]
     for path in sorted((root / "tests").rglob("*.c")):
         text = path.read_text(encoding="utf-8")
         where = path.relative_to(root)
@@ -116,15 +135,8 @@ def read_citations(root):
             if not match.group(3):
                 problems.append(f"{where}:{line}: 'proves:' stands above no test function")
                 continue
-            # A comment may run over several lines that start with a star.
-            names = re.sub(r"\n\s*\*", " ", match.group(1)).replace(",", " ").split()
-            if not names:
-                problems.append(f"{where}:{line}: 'proves:' names no rule")
-            for name in names:
-                if RULE_ID.fullmatch(name):
-                    citations.append(Citation(name, str(where), match.group(3)))
-                else:
-                    problems.append(f"{where}:{line}: '{name}' is no rule id")
+            citations += [Citation(name, str(where), match.group(3))
+                          for name in _cited(match.group(1), f"{where}:{line}", problems)]
     # Results know a test function by its name only.
     problems += [f"{name} cites a rule and is the name of test functions in "
                  f"{' and '.join(homes[name])}; rename one"

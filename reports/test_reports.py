@@ -62,6 +62,7 @@ class Project(unittest.TestCase):
         self.write("tests/rules.txt", TABLE)
         self.write("tests/unit/a_test.c", TEST_FILE)
         self.build = self.root / "build"
+        self.ran = {}
         self.run_of("unit.a", ("saves_once", ""))
 
     def write(self, name, text):
@@ -71,6 +72,14 @@ class Project(unittest.TestCase):
 
     def run_of(self, program, *cases):
         self.write(f"build/results/{program}/tests.xml", xml(*cases))
+        self.ctest(**{program: "run"})
+
+    def ctest(self, **statuses):
+        """Adds programs to what ctest ran."""
+        self.ran.update(statuses)
+        self.write("build/results/ctest.xml", "<testsuite>" + "".join(
+            f'<testcase name="{name}" time="0.5" status="{status}"/>'
+            for name, status in self.ran.items()) + "</testsuite>")
 
     def problems(self, fast=False):
         return rules.examine(self.root, self.build / "results", fast, "make test")[1]
@@ -158,6 +167,19 @@ class Rules(Project):
         table = rules.examine(self.root, self.build / "results", False, "make test")[0]
         self.assertEqual(len(table["R-2"].tests), 1)
 
+    def test_a_whole_program_proves_what_its_cmake_file_says(self):
+        self.write("tests/rules.txt", TABLE.replace("R-2  due: part 1", "R-2  covered")
+                   .replace("C-1  due: part 1", "C-1  covered"))
+        self.write("tests/golden/CMakeLists.txt",
+                   "# golden.all proves: R-2,\n#   C-1\nadd_test(...)\n# other words\n")
+        self.assert_problem("golden.all did not run")
+        self.ctest(**{"golden.all": "run"})
+        self.assertEqual(self.problems(), [])
+        self.ctest(**{"golden.all": "fail"})
+        self.assert_problem("golden.all failed")
+        self.ctest(**{"golden.all": "notrun"})
+        self.assert_problem("golden.all skipped")
+
     def test_slow_citations_are_left_out_of_fast_runs_only(self):
         self.write("tests/crash/a_test.c", TEST_FILE.replace("saves_once", "survives"))
         self.assertEqual(self.problems(fast=True), [])
@@ -227,8 +249,6 @@ class Report(Project):
                    'KVH_FAULT_POINT(B, "pool/commit", X)\n')
         self.write("build/results/unit.a/fault_points.txt", "base/alloc\nbase/alloc\n")
         self.write("build/CMakeCache.txt", "CMAKE_C_COMPILER:STRING=gcc\n")
-        self.write("build/junit.xml", '<testsuite><testcase name="unit.a" time="0.5" '
-                   'status="run"/></testsuite>')
         self.write("build/tests.json", json.dumps({"tests": [
             {"name": "unit.a", "properties": [{"name": "LABELS", "value": ["unit"]}]}]}))
         self.write("build/coverage.json", json.dumps({"files": [
@@ -258,23 +278,29 @@ class Report(Project):
         self.assertEqual(report["commit"]["changed_files"], 0)
 
     def test_each_absent_input_is_named_with_its_command(self):
-        for name in ("junit.xml", "tests.json", "coverage.json", "CMakeCache.txt"):
+        for name in ("results/ctest.xml", "tests.json", "coverage.json", "CMakeCache.txt"):
             with self.subTest(name):
                 path = self.build / name
                 text = path.read_text()
                 path.unlink()
-                self.assert_missing(f"{name}.*make report")
+                self.assert_missing(f"{path.stem}.*make report")
                 path.write_text(text)
         self.collect()
 
-    def test_a_program_without_results(self):
-        self.write("build/results/unit.b/tests.xml", xml(("other", "")))
+    def test_a_program_that_crashed_is_a_failed_case(self):
+        self.ctest(**{"unit.a": "fail"})
         (self.build / "results/unit.a/tests.xml").unlink()
-        self.assert_missing("no results of unit.a")
+        report = self.collect()
+        self.assertEqual([failure["name"] for failure in report["failures"]], ["unit.a"])
+        self.assertTrue(any("saves_once did not run" in p for p in report["rules"]["problems"]))
+
+    def test_a_program_without_a_label(self):
+        self.ctest(**{"unit.b": "run"})
+        self.assert_missing("no label of unit.b")
 
     def test_results_of_a_program_that_ctest_did_not_run(self):
         self.write("build/results/unit.old/tests.xml", xml(("other", "")))
-        self.assert_missing("unit.old")
+        self.assert_missing("unit.old.*was not run")
 
     def test_empty_coverage(self):
         self.write("build/coverage.json", '{"files": []}')

@@ -9,4 +9,4 @@ cmake --preset "$preset"
 cmake --build --preset "$preset" --parallel "$(nproc)"
 # Results of an earlier run must not count for this one.
 rm -rf "build/$preset/results"
-ctest --preset "$preset"
+ctest --preset "$preset" --output-junit "$PWD/build/$preset/results/ctest.xml"

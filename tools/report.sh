@@ -8,10 +8,10 @@ build=build/coverage
 cmake --preset coverage
 cmake --build --preset coverage --parallel "$(nproc)"
 # Counters and results of an earlier run must not count for this one.
-rm -rf "$build"/{results,junit.xml,tests.json,coverage.json}
+rm -rf "$build"/{results,tests.json,coverage.json}
 find "$build" -name '*.gcda' -delete
 # The listing follows the run and its label filter, so that both name the same tests.
-ctest --preset coverage --output-junit "$PWD/$build/junit.xml"
+ctest --preset coverage --output-junit "$PWD/$build/results/ctest.xml"
 ctest --preset coverage --show-only=json-v1 >"$build/tests.json"
 # A C function has no exceptions of its own; -fexceptions only adds edges that no test can take.
 # Only the testing library is measured: the tests never run the other one's objects.
