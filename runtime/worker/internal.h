@@ -64,7 +64,7 @@ struct save_part {
 	size_t boundary_put_count;
 	struct worker_event *events; /* in order; completions before SAVE_DONE */
 	struct worker_event **events_end;
-	bool raised; /* the normal save's exists failed as a whole */
+	bool raised; /* ended by an error, not by failed keys (golden.md: error) */
 };
 
 /* What only loads have. */
