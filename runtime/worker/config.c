@@ -39,18 +39,16 @@ static uint32_t or_one(uint32_t size)
 }
 
 /* Sizes and ranks, which kvh_sharding_choose has checked one by one. */
-static kvh_status take_ranks(struct kvh_worker *worker, const struct kvh_worker_config *config,
-			     struct kvh_error *error)
+static void take_ranks(struct kvh_worker *worker, const struct kvh_worker_config *config)
 {
 	uint32_t dcp_size = or_one(config->dcp_size);
 
 	/* A lookup asks for all ranks, so it must know which dcp rank a tp rank is. */
 	if (or_one(config->tp_size) % dcp_size || config->dcp_rank != config->tp_rank % dcp_size)
-		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"dcp_rank: %u of %u does not follow from tp_rank %u of %u (it is "
-				"tp_rank mod dcp_size, and dcp_size divides tp_size)",
-				config->dcp_rank, dcp_size, config->tp_rank,
-				or_one(config->tp_size));
+		kvh_log_line(&worker->log, KVH_LOG_WARN,
+			     "dcp_rank %u of %u does not follow from tp_rank %u of %u (tp_rank mod "
+			     "dcp_size): no lookup will find what this rank saves",
+			     config->dcp_rank, dcp_size, config->tp_rank, or_one(config->tp_size));
 	worker->ranks = (struct kvh_worker_config){.struct_bytes = sizeof(worker->ranks),
 						   .tp_rank = config->tp_rank,
 						   .tp_size = or_one(config->tp_size),
@@ -61,7 +59,6 @@ static kvh_status take_ranks(struct kvh_worker *worker, const struct kvh_worker_
 						   .pp_rank = config->pp_rank,
 						   .pp_size = or_one(config->pp_size)};
 	worker->tp_rank = config->tp_rank;
-	return KVH_OK;
 }
 
 static kvh_status take_limits(struct kvh_worker *worker, const struct kvh_worker_config *config,
@@ -212,10 +209,10 @@ kvh_status kvh_worker_configure(struct kvh_worker *worker, const struct kvh_work
 					   config->identity_none, error);
 	if (!status)
 		status = kvh_sharding_choose(config, &worker->sharding, note, sizeof(note), error);
-	if (!status)
-		status = take_ranks(worker, config, error);
-	if (!status)
-		status = take_limits(worker, config, error);
+	if (status)
+		return status;
+	take_ranks(worker, config);
+	status = take_limits(worker, config, error);
 	if (!status)
 		status = take_staging(worker, config, error);
 	if (!status)

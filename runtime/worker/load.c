@@ -227,6 +227,9 @@ static kvh_status load(struct load_run *run)
 
 	if (kvh_cancel_requested(&job->cancel))
 		return KVH_CANCELLED;
+	status = (kvh_status)KVH_FAULT(WORKER_LOAD_BEGIN, job->request_id, job->request_id_bytes);
+	if (status)
+		return status;
 	if (!job->load.chunk_count)
 		return KVH_OK; /* D-1 */
 	status = build_batch(run);

@@ -132,7 +132,9 @@ static kvh_status save_normal(struct save_run *run, bool *failed)
 	run->only_permanent = false;
 	if (job->save.floored_tokens <= run->start_tokens)
 		return KVH_OK;
-	status = select_chunks(run);
+	status = (kvh_status)KVH_FAULT(WORKER_SAVE_NORMAL, job->request_id, job->request_id_bytes);
+	if (!status)
+		status = select_chunks(run);
 	if (!status)
 		status = kvh_save_store(run);
 	job->save.raised |= run->exists_failed;
@@ -199,6 +201,9 @@ void kvh_save_run(struct worker_thread *thread, struct worker_job *job)
 	bool failed = status != KVH_OK;
 
 	run.ran = !failed;
+	if (!status)
+		status = (kvh_status)KVH_FAULT(WORKER_SAVE_BEGIN, job->request_id,
+					       job->request_id_bytes);
 	if (!status)
 		status = kvh_save_tail(&run);
 	if (!status)
