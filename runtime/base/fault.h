@@ -68,7 +68,8 @@ void kvh_fault_disarm_all(void);
 
 /*
  * How often a point was passed while anything was armed, and how often it fired. KVH_FAULT_LOG in
- * the environment names a file that gets the name of each point that fires, once a process.
+ * the environment (read when arming) names a file that gets the name of each point that fires, once
+ * a process.
  */
 uint64_t kvh_fault_passed(enum kvh_fault_point point);
 uint64_t kvh_fault_fired(enum kvh_fault_point point);
