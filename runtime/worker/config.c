@@ -33,48 +33,34 @@ kvh_status kvh_worker_check_identity(const void *identity, size_t identity_bytes
 	return KVH_OK;
 }
 
-/* One dimension of the rank; size 0 stands for 1. */
-static kvh_status check_rank(const char *name, uint32_t rank, uint32_t given_size, uint32_t *size,
-			     struct kvh_error *error)
+static uint32_t or_one(uint32_t size)
 {
-	*size = given_size ? given_size : 1;
-	if (*size > KVH_RANKS_MAX)
-		return kvh_fail(error, KVH_INVALID_PARAMS, "%s_size: %u, at most %d", name, *size,
-				KVH_RANKS_MAX);
-	if (rank >= *size)
-		return kvh_fail(error, KVH_INVALID_PARAMS, "%s_rank: %u, but %s_size is %u", name,
-				rank, name, *size);
-	return KVH_OK;
+	return size ? size : 1;
 }
 
+/* Sizes and ranks, which kvh_sharding_choose has checked one by one. */
 static kvh_status take_ranks(struct kvh_worker *worker, const struct kvh_worker_config *config,
 			     struct kvh_error *error)
 {
-	kvh_status status;
+	uint32_t dcp_size = or_one(config->dcp_size);
 
-	status = check_rank("tp", config->tp_rank, config->tp_size, &worker->tp_size, error);
-	if (!status)
-		status = check_rank("pcp", config->pcp_rank, config->pcp_size, &worker->pcp_size,
-				    error);
-	if (!status)
-		status = check_rank("dcp", config->dcp_rank, config->dcp_size, &worker->dcp_size,
-				    error);
-	if (!status)
-		status = check_rank("pp", config->pp_rank, config->pp_size, &worker->pp_size, error);
-	if (status)
-		return status;
 	/* A lookup asks for all ranks, so it must know which dcp rank a tp rank is. */
-	if (worker->tp_size % worker->dcp_size ||
-	    config->dcp_rank != config->tp_rank % worker->dcp_size)
+	if (or_one(config->tp_size) % dcp_size || config->dcp_rank != config->tp_rank % dcp_size)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
 				"dcp_rank: %u of %u does not follow from tp_rank %u of %u (it is "
 				"tp_rank mod dcp_size, and dcp_size divides tp_size)",
-				config->dcp_rank, worker->dcp_size, config->tp_rank,
-				worker->tp_size);
+				config->dcp_rank, dcp_size, config->tp_rank,
+				or_one(config->tp_size));
+	worker->ranks = (struct kvh_worker_config){.struct_bytes = sizeof(worker->ranks),
+						   .tp_rank = config->tp_rank,
+						   .tp_size = or_one(config->tp_size),
+						   .pcp_rank = config->pcp_rank,
+						   .pcp_size = or_one(config->pcp_size),
+						   .dcp_rank = config->dcp_rank,
+						   .dcp_size = dcp_size,
+						   .pp_rank = config->pp_rank,
+						   .pp_size = or_one(config->pp_size)};
 	worker->tp_rank = config->tp_rank;
-	worker->pcp_rank = config->pcp_rank;
-	worker->dcp_rank = config->dcp_rank;
-	worker->pp_rank = config->pp_rank;
 	return KVH_OK;
 }
 
@@ -139,8 +125,8 @@ static kvh_status take_groups(struct kvh_worker *worker, const struct kvh_worker
 
 		group->config = config->groups[i];
 		group->participates = !group->config.opts_out;
-		group->factor = kvh_replication_factor(&group->config, worker->tp_size,
-						       worker->dcp_size);
+		group->factor = kvh_replication_factor(
+			&group->config, worker->ranks.tp_size, worker->ranks.dcp_size);
 		group->put_step = group->config.put_step ? group->config.put_step : group->factor;
 		if (group->put_step > KVH_RANKS_MAX)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
@@ -155,17 +141,15 @@ static void place_prefixes(struct kvh_worker *worker)
 {
 	for (size_t i = 0; i < worker->group_count; i++) {
 		struct worker_group *group = &worker->groups[i];
-		bool shared = worker->sharding.format != KVH_FORMAT_RANK_LOCAL;
-		size_t ranks = shared ? worker->sharding.store_tp_size
-				      : worker->tp_size / group->factor;
 
-		if (shared)
+		if (worker->sharding.format != KVH_FORMAT_RANK_LOCAL)
 			group->put_step = 1; /* */
 		worker->group_first_own[i] = worker->own_count;
 		worker->group_first_lookup[i] = worker->lookup_count;
-		worker->group_namespaces[i] = ranks * worker->pcp_size * worker->pp_size;
 		if (!group->participates)
 			continue;
+		worker->group_namespaces[i] = (uint32_t)kvh_key_ranks_count(
+			&worker->sharding, &worker->ranks, &group->config);
 		worker->own_count += worker->sharding.shards_per_rank;
 		worker->lookup_count += worker->group_namespaces[i];
 	}
@@ -227,6 +211,8 @@ kvh_status kvh_worker_configure(struct kvh_worker *worker, const struct kvh_work
 	status = kvh_worker_check_identity(config->identity, config->identity_bytes,
 					   config->identity_none, error);
 	if (!status)
+		status = kvh_sharding_choose(config, &worker->sharding, note, sizeof(note), error);
+	if (!status)
 		status = take_ranks(worker, config, error);
 	if (!status)
 		status = take_limits(worker, config, error);
@@ -238,8 +224,6 @@ kvh_status kvh_worker_configure(struct kvh_worker *worker, const struct kvh_work
 		status = take_coordinator(worker, config, error);
 	if (!status)
 		status = take_names(worker, config, error);
-	if (!status)
-		status = kvh_sharding_choose(config, &worker->sharding, note, sizeof(note), error);
 	if (status)
 		return status;
 	if (note[0])

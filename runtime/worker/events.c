@@ -40,28 +40,29 @@ void kvh_events_begin(struct save_run *run)
 	run->tokens = tokens;
 }
 
-void kvh_events_end(struct save_run *run, bool failed, uint64_t end_tokens)
+/* Blocks before the saved offset are stored; only ids from there on will be asked for again. */
+void kvh_events_end(struct save_run *run, bool failed)
 {
 	struct worker_request *request = run->job->request;
 	struct kept_tokens *tokens = run->tokens;
 	uint64_t skip = 0;
 
-	if (!failed && end_tokens >= run->job->save.floored_tokens) {
+	if (!failed && run->stop_tokens >= run->job->save.floored_tokens) {
 		kvh_free(request->kept);
 		request->kept = NULL;
 		return;
 	}
 	if (!tokens)
 		return;
-	/* Blocks before E are stored; only what comes after will be asked for again. */
-	if (!failed && end_tokens > tokens->start)
-		skip = end_tokens - tokens->start;
-	if (skip > tokens->count)
-		skip = tokens->count;
+	if (request->saved_tokens > tokens->start)
+		skip = request->saved_tokens - tokens->start;
+	kvh_free(request->kept);
+	request->kept = NULL;
+	if (skip >= tokens->count)
+		return;
 	tokens->count -= skip;
 	tokens->start += skip;
 	memmove(tokens->ids, tokens->ids + skip, tokens->count * sizeof(int32_t));
-	kvh_free(request->kept);
 	request->kept = tokens;
 	run->tokens = NULL;
 }

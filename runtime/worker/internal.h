@@ -64,7 +64,7 @@ struct save_part {
 	size_t boundary_put_count;
 	struct worker_event *events; /* in order; completions before SAVE_DONE */
 	struct worker_event **events_end;
-	bool raised; /* the normal save's exists failed as a whole */
+	bool raised; /* ended by an error, not by failed keys (golden.md: error) */
 };
 
 /* What only loads have. */
@@ -186,7 +186,8 @@ struct kvh_worker {
 	struct kvh_sharding sharding;
 	char *model;
 	char *cache_prefix;
-	uint32_t tp_rank, tp_size, pcp_rank, pcp_size, dcp_rank, dcp_size, pp_rank, pp_size;
+	struct kvh_worker_config ranks; /* ranks and sizes only; sizes are at least 1 */
+	uint32_t tp_rank;
 	uint32_t hash_tokens, hash_bytes, lcm_tokens;
 	bool partial_hits, events, integer_hashes, lifecycle_groups, tier_log;
 	uint64_t staging_raw_bytes, staging_usable_bytes; /* 0: no budget */
@@ -201,7 +202,7 @@ struct kvh_worker {
 	struct worker_group groups[KVH_GROUPS_MAX];
 	size_t group_first_own[KVH_GROUPS_MAX];    /* index into epoch->own */
 	size_t group_first_lookup[KVH_GROUPS_MAX]; /* index into epoch->lookup */
-	size_t group_namespaces[KVH_GROUPS_MAX];
+	uint32_t group_namespaces[KVH_GROUPS_MAX];
 	size_t own_count, lookup_count;
 
 	/* Set once by register_caches. */

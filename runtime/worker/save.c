@@ -7,13 +7,12 @@
 #include "base/size.h"
 #include "layout/chunks.h"
 
-/* A chunk that can't be saved now: in full attention the offset may not pass it (D-12). */
-static void stop_at(struct save_run *run, uint32_t group, uint64_t start_token)
+/* A chunk that isn't saved: the offset may not pass its start. */
+static void stop_at(struct save_run *run, uint32_t group, uint64_t chunk)
 {
-	uint64_t stop_tokens = kvh_round_down(start_token, run->worker->lcm_tokens);
+	uint64_t start_tokens = chunk * run->worker->groups[group].config.block_tokens;
+	uint64_t stop_tokens = kvh_round_down(start_tokens, run->worker->lcm_tokens);
 
-	if (run->worker->groups[group].config.kind != KVH_ATTENTION_FULL)
-		return;
 	if (stop_tokens < run->stop_tokens)
 		run->stop_tokens = stop_tokens;
 }
@@ -47,9 +46,16 @@ static void add_group(struct save_run *run, uint32_t g, bool any_unstorable)
 			continue;
 		chunk = kvh_chunk_at(c, group->config.block_tokens, worker->hash_tokens,
 				     run->job->save.floored_tokens);
-		if (table->ids[c] == KVH_NULL_BLOCK || (any_unstorable && is_unstorable(run, g, c))) {
-			run->null_count += table->ids[c] == KVH_NULL_BLOCK;
-			stop_at(run, g, chunk.start_token);
+		if (table->ids[c] == KVH_NULL_BLOCK) {
+			run->null_count++;
+			/* D-12; in the other kinds such blocks are normal. */
+			if (group->config.kind == KVH_ATTENTION_FULL)
+				stop_at(run, g, c);
+			continue;
+		}
+		/* There is data that the store never confirmed: it stops the offset in any kind. */
+		if (any_unstorable && is_unstorable(run, g, c)) {
+			stop_at(run, g, c);
 			continue;
 		}
 		kvh_save_add(run, g, c, chunk.hash_index, table->ids[c]);
@@ -92,10 +98,13 @@ static void mark_unstorable(struct save_run *run)
 	size_t marked = 0;
 
 	kvh_worker_lock(worker);
-	for (size_t i = 0; i < run->put_count && run->job->request; i++) {
+	for (size_t i = 0; i < run->put_count; i++) {
 		const struct batch_item *item = &run->batch->items[i];
 
-		if (kvh_result_is_permanent(run->batch->results[i].value))
+		if (!kvh_result_is_permanent(run->batch->results[i].value))
+			continue;
+		stop_at(run, item->group, item->chunk);
+		if (run->job->request)
 			marked += kvh_ledger_mark_unstorable(run->job->request, item->group,
 							     item->chunk);
 	}
@@ -120,12 +129,15 @@ static kvh_status save_normal(struct save_run *run, bool *failed)
 	kvh_worker_unlock(worker);
 	run->stop_tokens = job->save.floored_tokens;
 	run->put_count = 0;
+	run->only_permanent = false;
 	if (job->save.floored_tokens <= run->start_tokens)
 		return KVH_OK;
 	status = select_chunks(run);
 	if (!status)
-		status = kvh_save_store(run, &job->save.raised);
-	*failed = status != KVH_OK;
+		status = kvh_save_store(run);
+	job->save.raised |= run->exists_failed;
+	/* What can never be stored stops the offset where it is; other failures hold it at S. */
+	*failed = status && !run->only_permanent;
 	mark_unstorable(run);
 	if (worker->events)
 		kvh_events_stored(run);
@@ -159,14 +171,13 @@ static void end(struct save_run *run, kvh_status status, bool failed)
 {
 	struct kvh_worker *worker = run->worker;
 	struct worker_job *job = run->job;
-	uint64_t end_tokens = failed ? 0 : run->stop_tokens;
 
 	kvh_worker_lock(worker);
 	if (job->request) {
-		if (end_tokens > job->request->saved_tokens)
-			job->request->saved_tokens = end_tokens;
+		if (!failed && run->stop_tokens > job->request->saved_tokens)
+			job->request->saved_tokens = run->stop_tokens; /* D-16 */
 		if (worker->events && job->save.floored_tokens)
-			kvh_events_end(run, failed, end_tokens);
+			kvh_events_end(run, failed);
 	}
 	worker->stats.save_chunks_null += run->null_count;
 	if (status && run->ran)

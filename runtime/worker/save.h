@@ -16,6 +16,8 @@ struct save_run {
 	bool unquiet;          /* a key's bytes may still be read (D-23) */
 	uint64_t start_tokens; /* S when the normal save began */
 	uint64_t stop_tokens;  /* E of R-14, as far as sources stop it (D-12, D-22) */
+	bool exists_failed;    /* as a whole */
+	bool only_permanent;   /* the put failed, but no key that a retry could store (D-22) */
 	size_t put_count;      /* first put_count results of the batch are of a put */
 	struct kept_tokens *tokens; /* the job's token ids behind kept ones, if they join; owned */
 };
@@ -28,7 +30,7 @@ void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t
  * Checks which objects of the batch are missing, waits for the job's event and puts them (R-17 to R-20,
  * D-10, D-11, D-15). KVH_OK: all are in the store. The batch then holds the missing ones.
  */
-kvh_status kvh_save_store(struct save_run *run, bool *exists_failed);
+kvh_status kvh_save_store(struct save_run *run);
 
 /* tail.c. KVH_OK: nothing to do, or all of it done. */
 kvh_status kvh_save_tail(struct save_run *run);
@@ -39,7 +41,6 @@ void kvh_events_begin(struct save_run *run) KVH_REQUIRES(kvh_role_worker);
 /* One event for each chunk of the batch that was put whole. */
 void kvh_events_stored(struct save_run *run);
 /* Keeps or drops token ids at the end of a live job. */
-void kvh_events_end(struct save_run *run, bool failed, uint64_t end_tokens)
-	KVH_REQUIRES(kvh_role_worker);
+void kvh_events_end(struct save_run *run, bool failed) KVH_REQUIRES(kvh_role_worker);
 
 #endif

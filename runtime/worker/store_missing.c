@@ -45,20 +45,26 @@ kvh_status kvh_job_wait_event(struct kvh_worker *worker, struct worker_job *job,
 	return status;
 }
 
-/* One exists call with its record. */
 static kvh_status ask(struct save_run *run, struct worker_batch *batch)
 {
-	struct kvh_worker *worker = run->worker;
 	const struct kvh_call call = {.struct_bytes = sizeof(call), .cancel = &run->job->cancel};
+	struct kvh_batch view = kvh_batch_view(batch, 0, batch->count);
+
+	kvh_batch_preset(batch);
+	return kvh_store_exists(run->worker->store, &view, KVH_EXISTS_DEDUP, &call);
+}
+
+/* */
+static kvh_status ask_and_record(struct save_run *run)
+{
+	struct kvh_worker *worker = run->worker;
+	struct worker_batch *batch = run->batch;
 	struct kvh_record record = {.name = KVH_RECORD_SAVE_EXISTS,
 				    .key_count = batch->count,
 				    .job_id = run->job->job_id};
 	uint64_t begin_ns = kvh_now_ns(worker->env);
-	struct kvh_batch view = kvh_batch_view(batch, 0, batch->count);
-	kvh_status status;
+	kvh_status status = ask(run, batch);
 
-	kvh_batch_preset(batch);
-	status = kvh_store_exists(worker->store, &view, KVH_EXISTS_DEDUP, &call);
 	record.duration_ns = kvh_now_ns(worker->env) - begin_ns;
 	if (status) {
 		record.status = KVH_RECORD_ERROR;
@@ -110,6 +116,7 @@ static uint64_t batch_bytes(const struct worker_batch *batch)
 struct put_outcome {
 	kvh_status status; /* of the call, else the first failed key's */
 	size_t failed_count;
+	size_t permanent_count; /* of these */
 	size_t other_count;
 	bool pressure;
 };
@@ -128,6 +135,7 @@ static struct put_outcome read_results(struct save_run *run, kvh_status call_sta
 		if (result->value >= 0)
 			continue;
 		out.failed_count++;
+		out.permanent_count += kvh_result_is_permanent(result->value);
 		if (!out.status)
 			out.status = result->value >= INT32_MIN ? (kvh_status)result->value
 								: KVH_INTERNAL;
@@ -193,11 +201,13 @@ static kvh_status put_missing(struct save_run *run)
 		record.status = KVH_RECORD_PARTIAL_FAILURE;
 	kvh_worker_record(worker, &record);
 	run->put_count = status ? 0 : batch->count;
+	run->only_permanent =
+		!status && out.failed_count && out.permanent_count == out.failed_count;
 	account(run, &out, record.bytes);
 	return out.status;
 }
 
-kvh_status kvh_save_store(struct save_run *run, bool *exists_failed)
+kvh_status kvh_save_store(struct save_run *run)
 {
 	struct kvh_worker *worker = run->worker;
 	struct worker_batch *batch = run->batch;
@@ -205,14 +215,15 @@ kvh_status kvh_save_store(struct save_run *run, bool *exists_failed)
 	kvh_status status;
 
 	run->put_count = 0;
+	run->exists_failed = false;
 	if (!batch->count)
 		return KVH_OK;
 	status = kvh_batch_drop_duplicates(batch, &dropped);
 	if (status)
 		return status;
-	status = ask(run, batch);
+	status = ask_and_record(run);
 	if (status) {
-		*exists_failed = true;
+		run->exists_failed = true;
 		return status;
 	}
 	asked = batch->count;
@@ -224,6 +235,7 @@ kvh_status kvh_save_store(struct save_run *run, bool *exists_failed)
 		return KVH_OK;
 	status = kvh_job_wait_event(worker, run->job, 0);
 	if (status) {
+		run->job->save.raised = true;
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
 			     "save job %llu: nothing is put, its event ended with %d (%s)",
 			     (unsigned long long)run->job->job_id, status, kvh_strstatus(status));

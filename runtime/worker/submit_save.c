@@ -56,18 +56,7 @@ static kvh_status check_lists(struct kvh_worker *worker, const struct kvh_save_j
 	if (!status)
 		status = check_list(worker, "boundary_puts", job->boundary_puts,
 				    job->boundary_put_count, error);
-	if (status)
-		return status;
-	/* one boundary for all groups of a tail. */
-	for (size_t i = 1; i < job->tail_count && worker->partial_hits; i++) {
-		if (job->tail[i].tokens != job->tail[0].tokens)
-			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"tail[%zu].tokens: %llu, but tail[0].tokens is %llu; all "
-					"share one boundary",
-					i, (unsigned long long)job->tail[i].tokens,
-					(unsigned long long)job->tail[0].tokens);
-	}
-	return KVH_OK;
+	return status;
 }
 
 static kvh_status check_tokens(const struct kvh_save_job *job, struct kvh_error *error)

@@ -56,10 +56,17 @@ kvh_status kvh_save_tail(struct save_run *run)
 	const struct save_part *save = &run->job->save;
 	uint64_t boundary = save->tail_count ? save->tail[0].tokens : 0;
 	uint64_t saved_tokens;
-	bool exists_failed;
 	kvh_status status;
 
-	if (!worker->partial_hits || !boundary ||
+	if (!worker->partial_hits)
+		return KVH_OK;
+	for (size_t i = 1; i < save->tail_count; i++) {
+		if (save->tail[i].tokens != boundary) {
+			run->job->save.raised = true;
+			return KVH_INVALID_PARAMS;
+		}
+	}
+	if (!boundary ||
 	    boundary / worker->hash_tokens > run->job->hash_count)
 		return KVH_OK;
 	run->batch->count = 0;
@@ -73,14 +80,13 @@ kvh_status kvh_save_tail(struct save_run *run)
 		if (worker->groups[g].participates)
 			add_tail_group(run, g, boundary, saved_tokens);
 	}
-	return kvh_save_store(run, &exists_failed);
+	return kvh_save_store(run);
 }
 
 kvh_status kvh_save_boundaries(struct save_run *run)
 {
 	struct kvh_worker *worker = run->worker;
 	const struct save_part *save = &run->job->save;
-	bool exists_failed;
 	kvh_status status;
 
 	run->batch->count = 0;
@@ -101,5 +107,5 @@ kvh_status kvh_save_boundaries(struct save_run *run)
 			kvh_save_add(run, put->group, chunk, put->tokens / worker->hash_tokens - 1,
 				     put->block_id);
 	}
-	return kvh_save_store(run, &exists_failed);
+	return kvh_save_store(run);
 }

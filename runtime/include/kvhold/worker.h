@@ -279,7 +279,7 @@ struct kvh_lookup {
 struct kvh_lookup_result {
 	size_t struct_bytes;
 	uint64_t hit_tokens;
-	/* One per group whose tail block is keyed by another hash than its own last one. */
+	/* One per group that takes part and has a hit; hand them to the load as they are. */
 	struct kvh_tail_key tail_keys[KVH_GROUPS_MAX];
 	size_t tail_key_count;
 };
