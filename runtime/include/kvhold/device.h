@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device interface: what memory an address is, events of the engine's streams, device copies. */
+/* The device interface: what memory an address is, events of engine streams, device copies. */
 #ifndef KVHOLD_DEVICE_H
 #define KVHOLD_DEVICE_H
 
@@ -13,11 +13,7 @@
 extern "C" {
 #endif
 
-enum kvh_memory_kind {
-	KVH_MEMORY_HOST = 1,
-	KVH_MEMORY_PINNED_HOST = 2,
-	KVH_MEMORY_DEVICE = 3
-};
+enum kvh_memory_kind { KVH_MEMORY_HOST = 1, KVH_MEMORY_PINNED_HOST = 2, KVH_MEMORY_DEVICE = 3 };
 
 /* One copy of a batch; either end may be device memory. */
 struct kvh_copy {

@@ -163,7 +163,7 @@ static void a_mutex_lets_one_in(void **context)
 	shared_init(&shared);
 	start_threads(threads, count_up, &shared);
 	join_threads(threads);
-	assert_int_equal(shared.count, THREAD_COUNT * 10000);
+	assert_int_equal(shared.count, UINT64_C(10000) * THREAD_COUNT);
 	shared_fini(&shared);
 }
 
@@ -214,7 +214,7 @@ static void signals_and_broadcasts_wake_every_waiter(void **context)
 {
 	/* None, the saturated one, and one so late that the run is over before. */
 	const kvh_deadline deadlines[] = {0, UINT64_MAX, UINT64_MAX - 1,
-					  kvh_deadline_after(env, 3600 * 1000 * MS)};
+					  kvh_deadline_after(env, MS * 1000 * 3600)};
 
 	(void)context;
 	for (size_t index = 0; index < COUNT_OF(deadlines); index++) {

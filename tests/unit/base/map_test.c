@@ -31,11 +31,11 @@ static size_t make_items(struct item *items)
 		size_t end = count;
 
 		for (; first < end; first++) {
-			for (char letter = 'a'; letter <= 'd'; letter++) {
+			for (size_t letter = 0; letter < 4; letter++) {
 				struct item *item = &items[count++];
 
 				memcpy(item->key, items[first].key, bytes - 1);
-				item->key[bytes - 1] = letter;
+				item->key[bytes - 1] = "abcd"[letter];
 				item->entry.key_bytes = bytes;
 			}
 		}
