@@ -30,6 +30,8 @@ static kvh_status check_tail_keys(struct kvh_worker *worker, const struct kvh_lo
 		if (key->group >= worker->group_count)
 			return kvh_fail(error, KVH_INVALID_PARAMS, "tail_keys[%zu].group: %u of %zu",
 					i, key->group, worker->group_count);
+		if (!worker->groups[key->group].participates)
+			continue;
 		chunk_end = kvh_div_up(job->token_count,
 				       worker->groups[key->group].config.block_tokens) *
 			    worker->groups[key->group].config.block_tokens;
