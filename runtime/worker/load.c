@@ -68,6 +68,12 @@ static bool has_oversized(const struct load_run *run)
 	return false;
 }
 
+/* The number is a backend's, and indexes arrays here. */
+static enum kvh_tier known_tier(enum kvh_tier tier)
+{
+	return tier == KVH_TIER_MEMORY || tier == KVH_TIER_DISK ? tier : KVH_TIER_UNKNOWN;
+}
+
 /* An error of the question leaves the tiers unknown and the load as it is. */
 static void count_tiers(struct load_run *run, size_t first, size_t count)
 {
@@ -84,8 +90,10 @@ static void count_tiers(struct load_run *run, size_t first, size_t count)
 		for (size_t i = 0; i < count; i++)
 			tiers[i] = KVH_TIER_UNKNOWN;
 	for (size_t i = 0; i < count; i++) {
-		keys[tiers[i]]++;
-		bytes[tiers[i]] += value_bytes(run->batch, first + i);
+		enum kvh_tier tier = known_tier(tiers[i]);
+
+		keys[tier]++;
+		bytes[tier] += value_bytes(run->batch, first + i);
 	}
 	kvh_free(tiers);
 	kvh_worker_lock(worker);
