@@ -333,6 +333,24 @@ void rig_run_load(struct rig *rig)
 	coenv_resume(rig->world->coenv, rig->first_thread + 1);
 }
 
+static void hold(void *user, enum fake_fn fn)
+{
+	struct rig *rig = user;
+	const struct kvh_env *env = coenv_env(rig->world->coenv);
+
+	if (fn != rig->held_fn)
+		return;
+	rig->world->fake.hook = NULL;
+	env->ops->between_jobs(env->ctx); /* back to the test */
+}
+
+void rig_hold_next(struct rig *rig, enum fake_fn fn)
+{
+	rig->held_fn = fn;
+	rig->world->fake.hook = hold;
+	rig->world->fake.hook_user = rig;
+}
+
 void rig_save_and_run(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens)
 {
 	rig_save(rig, job_id, request, tokens);

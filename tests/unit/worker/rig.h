@@ -79,6 +79,7 @@ struct rig {
 	struct kvh_stored_event event; /* the last one polled; no token ids */
 	struct kvh_completion last;
 	struct kvh_error error;
+	enum fake_fn held_fn;
 };
 
 struct world *world_open(void);
@@ -117,6 +118,11 @@ kvh_status rig_submit_load(struct rig *rig, const struct kvh_load_job *job);
 /* Runs the oldest queued save or load to its end. */
 void rig_run_save(struct rig *rig);
 void rig_run_load(struct rig *rig);
+/*
+ * The next call of fn stops at its start, with no byte moved: the run that comes to it returns, and
+ * the next run of that thread goes on from there.
+ */
+void rig_hold_next(struct rig *rig, enum fake_fn fn);
 void rig_save_and_run(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens);
 void rig_load_and_run(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens,
 		      uint64_t cached);
