@@ -247,6 +247,8 @@ void kvh_worker_lock(struct kvh_worker *worker) KVH_ACQUIRE(kvh_role_worker);
 void kvh_worker_unlock(struct kvh_worker *worker) KVH_RELEASE(kvh_role_worker);
 /* KVH_OK, or KVH_INVALID_PARAMS (NULL) or KVH_FORKED. */
 kvh_status kvh_worker_usable(const struct kvh_worker *worker);
+/* As kvh_worker_usable; KVH_CLOSED from close on, when the store may be gone. */
+kvh_status kvh_worker_serving(struct kvh_worker *worker);
 
 /* epoch.c */
 kvh_status kvh_epoch_create(struct kvh_worker *worker, const void *identity,

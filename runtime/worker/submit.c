@@ -211,17 +211,14 @@ void kvh_submit_refused(struct kvh_worker *worker)
 
 kvh_status kvh_submit_ready(struct kvh_worker *worker, struct kvh_error *error)
 {
-	kvh_status status = kvh_worker_usable(worker);
-	bool registered, closing;
+	kvh_status status = kvh_worker_serving(worker);
+	bool registered;
 
 	if (status)
 		return kvh_fail(error, status, "worker: %s", kvh_strstatus(status));
 	kvh_worker_lock(worker);
 	registered = worker->registered;
-	closing = worker->closing;
 	kvh_worker_unlock(worker);
-	if (closing)
-		return kvh_fail(error, KVH_CLOSED, "the worker is closing");
 	if (!registered)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "no caches: call register_caches first");
 	return KVH_OK;

@@ -28,6 +28,19 @@ kvh_status kvh_worker_usable(const struct kvh_worker *worker)
 	return worker->process_id == kvh_process_id() ? KVH_OK : KVH_FORKED;
 }
 
+kvh_status kvh_worker_serving(struct kvh_worker *worker)
+{
+	kvh_status status = kvh_worker_usable(worker);
+
+	if (status)
+		return status;
+	kvh_worker_lock(worker);
+	if (worker->closing)
+		status = KVH_CLOSED;
+	kvh_worker_unlock(worker);
+	return status;
+}
+
 uint32_t kvh_worker_shards(const struct kvh_worker *worker)
 {
 	return worker->sharding.shards_per_rank;
