@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/logging.h"
 #include "base/process.h"
+#include "device/device.h"
 
 enum { NS_PER_MS = 1000000, STOP_MARGIN_MS = 1000 };
 
@@ -116,6 +117,19 @@ static kvh_status init_worker(struct kvh_worker *worker, const struct kvh_worker
 	return status;
 }
 
+static kvh_status take_platform(struct kvh_worker *worker, const struct kvh_worker_config *config,
+				struct kvh_error *error)
+{
+	worker->env = config->env ? config->env : kvh_env_posix();
+	worker->device = config->device ? *config->device : *kvh_device_host();
+	if (!worker->env->ops)
+		return kvh_fail(error, KVH_INVALID_PARAMS, "env: it has no functions");
+	if (kvh_device_ops_fill(worker->device.ops, &worker->device_ops))
+		return kvh_fail(error, KVH_INVALID_PARAMS, "device: its functions are not whole");
+	worker->device.ops = &worker->device_ops;
+	return KVH_OK;
+}
+
 kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_worker_config *config,
 			   struct kvh_worker **out, struct kvh_error *error)
 {
@@ -129,12 +143,15 @@ kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_worker_conf
 	worker = kvh_calloc(1, sizeof(*worker));
 	if (!worker)
 		return kvh_fail(error, KVH_NO_MEMORY, "worker_open: no memory");
-	worker->env = config->env ? config->env : kvh_env_posix();
-	worker->device = config->device ? config->device : kvh_device_host();
 	worker->log = config->log;
 	worker->store = store;
 	if (error)
 		error->text[0] = 0;
+	status = take_platform(worker, config, error);
+	if (status) {
+		kvh_free(worker);
+		return status;
+	}
 	status = init_worker(worker, config, error);
 	if (status) {
 		if (error && !error->text[0])

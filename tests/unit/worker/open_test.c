@@ -212,6 +212,8 @@ static void names_that_make_no_key_are_refused(void **state)
 /* proves: D-13 */
 static void null_arguments_of_open_are_refused(void **state)
 {
+	const struct kvh_device no_device = {.ops = NULL};
+	const struct kvh_env no_env = {.ops = NULL};
 	struct kvh_worker *worker = NULL;
 	struct rig rig;
 
@@ -228,6 +230,12 @@ static void null_arguments_of_open_are_refused(void **state)
 	rig.config.struct_bytes = 0;
 	assert_int_equal(kvh_worker_open(rig.world->store, &rig.config, &worker, NULL),
 			 KVH_INVALID_PARAMS);
+	rig.config.struct_bytes = sizeof(rig.config);
+	rig.config.device = &no_device;
+	open_refused(&rig, KVH_INVALID_PARAMS, "device");
+	rig.config.device = NULL;
+	rig.config.env = &no_env;
+	open_refused(&rig, KVH_INVALID_PARAMS, "env");
 	assert_null(worker);
 	end(&rig);
 }
