@@ -58,6 +58,11 @@ static const struct kvh_device_ops device_ops = {
 
 struct world *world_open(void)
 {
+	return world_open_with(NULL);
+}
+
+struct world *world_open_with(const struct kvh_store_caps *caps)
+{
 	struct world *world = calloc(1, sizeof(*world));
 	struct kvh_store_options options = {.struct_bytes = sizeof(options)};
 
@@ -66,6 +71,8 @@ struct world *world_open(void)
 	options.env = coenv_env(world->coenv);
 	world->device = (struct kvh_device){.ops = &device_ops, .ctx = world};
 	fake_init(&world->fake);
+	if (caps)
+		world->fake.caps = *caps;
 	assert_int_equal(kvh_store_open_ops(fake_ops(), &world->fake, &options, &world->store, NULL),
 			 KVH_OK);
 	return world;

@@ -83,6 +83,8 @@ struct rig {
 };
 
 struct world *world_open(void);
+/* With a store that can do these things. */
+struct world *world_open_with(const struct kvh_store_caps *caps);
 void world_close(struct world *world);
 
 /* One full-attention group, 16 tokens and 1024 bytes a block, 256 blocks, hashes of 16 tokens. */
