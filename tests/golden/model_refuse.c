@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the model refuses at hand-in: D-13, D-17, D-21. */
+#include <string.h>
+
 #include "model_parts.h"
 
 bool model_hashes_cover(const struct model *model, const struct trace_job *job, int64_t tokens)
@@ -91,12 +93,30 @@ static bool tail_keys_bad(const struct model *model, const struct trace_job *job
 	return group_unknown(model, &job->tail_keys);
 }
 
-/* Reading of D-13 for loads: the grid of token_len is the hash block, not A. */
+/* No hit can end there: a chunk at the end is beyond its group's mask, and would be left out. */
+static bool ends_past_mask(struct model *model, const struct trace_job *job)
+{
+	struct pure_masks masks;
+
+	model_load_mask(model->arena, &model->setup, job->hash_count, job->token_len, &masks);
+	for (size_t g = 0; g < model->config->group_count; g++) {
+		const struct trace_group *group = &model->config->groups[g];
+		const char *mask = masks.by_group[g];
+
+		if (group->participates && mask &&
+		    (int64_t)strlen(mask) < ceil_div(job->token_len, group->block_size))
+			return true;
+	}
+	return false;
+}
+
+/* Reading of D-13 for loads: the grid of token_len is that of hits (C-10 to C-13). */
 bool model_refuses_load(struct model *model, const struct trace_job *job)
 {
 	if (model_on(model, 13) &&
 	    (!model_hashes_cover(model, job, job->token_len) ||
-	     !blocks_cover(model, job, job->token_len) || tail_keys_bad(model, job)))
+	     !blocks_cover(model, job, job->token_len) || tail_keys_bad(model, job) ||
+	     ends_past_mask(model, job)))
 		return true;
 	return model_on(model, 21) && writes_null_block(model, job);
 }

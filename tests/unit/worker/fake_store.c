@@ -225,11 +225,12 @@ static int64_t do_one(struct fake_store *fake, enum fake_fn fn, const struct kvh
 static kvh_status serve(struct fake_store *fake, enum fake_fn fn, const char *name,
 			const struct kvh_batch *batch)
 {
-	const struct fake_answer *answer = next_answer(fake, fn);
+	const struct fake_answer *answer;
 
 	log_keys(fake, name, batch);
 	if (fake->hook)
 		fake->hook(fake->hook_user, fn);
+	answer = next_answer(fake, fn);
 	for (size_t i = 0; !answer->status && i < batch->count; i++) {
 		int64_t value = i < answer->count ? answer->values[i] : FAKE_DO_IT;
 

@@ -582,6 +582,44 @@ static void d21_the_null_block_as_destination_is_refused(void **state)
 	rig_close(&rig);
 }
 
+/* Chunks behind a hit's end are in no mask: they would be neither loaded nor reported. */
+/* proves: D-13 */
+static void d13_a_load_ends_where_a_hit_can_end(void **state)
+{
+	static const uint64_t wrong[] = {16, 48, 80, 112};
+	struct kvh_load_job job;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_add_group(&rig, KVH_ATTENTION_FULL, 32, 0);
+	open_with_objects(&rig, 8);
+	for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+		job = rig_load_job(&rig, 1, "r", wrong[i], 0);
+		assert_refused(&rig, rig_submit_load(&rig, &job), "token_count");
+	}
+	assert_string_equal(rig_done(&rig), "");
+	rig_load_and_run(&rig, 1, "r", 96, 0);
+	assert_string_equal(rig_calls(&rig), "get 0 1 2 3 4 5 g1:1 g1:3 g1:5\n");
+	rig_close(&rig);
+	/* With partial hits full attention can end at any hash; a window's blocks can't (C-11). */
+	rig_init(&rig);
+	rig.config.hash_tokens = 8;
+	rig.config.partial_hits = true;
+	open_with_objects(&rig, 8);
+	rig_load_and_run(&rig, 1, "r", 40, 0);
+	assert_string_equal(rig_calls(&rig), "get 1 3 4\n");
+	rig_close(&rig);
+	rig_init(&rig);
+	rig.config.hash_tokens = 8;
+	rig.config.partial_hits = true;
+	rig_add_group(&rig, KVH_ATTENTION_SLIDING_WINDOW, 16, 64);
+	open_with_objects(&rig, 8);
+	job = rig_load_job(&rig, 1, "r", 40, 0);
+	assert_refused(&rig, rig_submit_load(&rig, &job), "group 1");
+	rig_close(&rig);
+}
+
 /* proves: R-36 */
 static void failed_blocks_come_before_the_end_through_a_small_array(void **state)
 {
@@ -632,6 +670,7 @@ int main(void)
 		cmocka_unit_test(d4_any_other_length_fails_the_key),
 		cmocka_unit_test(d4_a_result_below_every_status_is_a_failure),
 		cmocka_unit_test(d5_a_get_slot_left_unwritten_fails_its_block),
+		cmocka_unit_test(d13_a_load_ends_where_a_hit_can_end),
 		cmocka_unit_test(d14_a_queued_load_times_out_at_poll),
 		cmocka_unit_test(d14_a_running_load_is_stopped_by_its_deadline_from_hand_in),
 		cmocka_unit_test(d14_no_deadline_when_told_so_and_30_s_when_told_nothing),
