@@ -5,44 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/lock.h"
-#include "base/map.h"
-#include "store/prefixes.h"
-
-enum { RING = 4096, ROUND_BYTES = 4096 };
-
-enum object_state { HELD, VALID };
-
-struct object {
-	struct kvh_map_entry entry; /* key: prefix id, then hash */
-	struct object *next;
-	enum object_state state;
-	bool grouped;
-	uint32_t prefix_id;
-	uint32_t hash_bytes;
-	uint32_t priority;
-	uint64_t keep_until_ns, expire_at_ns, expire_ns; /* 0: none */
-	uint64_t use;
-	uint64_t serial; /* names this object in tokens */
-	size_t bytes;
-	unsigned char *data;
-	unsigned char key[];
-};
-
-struct reference {
-	const struct kvh_env *env;
-	enum mutant mutant;
-	struct kvh_mutex *lock; /* guards all below */
-	struct kvh_map map;
-	struct object *objects;
-	struct kvh_prefix_table prefixes;
-	uint32_t prefix_count;
-	uint64_t quotas[KVH_PREFIXES_MAX];
-	uint64_t capacity_bytes, used_bytes, counter;
-	struct kvh_evicted_key ring[RING];
-	uint64_t ring_in, ring_out;
-	uint64_t evicted_keys, evicted_bytes, expired_keys;
-};
+#include "reference_room.h"
 
 static void lock(struct reference *ref)
 {
@@ -54,212 +17,11 @@ static void unlock(struct reference *ref)
 	ref->env->ops->mutex_unlock(ref->env->ctx, ref->lock);
 }
 
-static uint64_t rounded(size_t bytes)
-{
-	return (bytes + ROUND_BYTES - 1) / ROUND_BYTES * ROUND_BYTES;
-}
-
-/* ---- objects ------------------------------------------------------------------------------ */
-
-static size_t make_key(const struct reference *ref, const struct kvh_key *key,
-		       unsigned char out[4 + KVH_KEY_HASH_BYTES_MAX])
-{
-	uint32_t prefix_id = ref->mutant == MUTANT_IGNORES_PREFIX ? 0 : key->prefix_id;
-	uint32_t bytes = key->hash_bytes;
-
-	if (ref->mutant == MUTANT_COMPARES_31_BYTES && bytes > 31)
-		bytes = 31;
-	if (ref->mutant == MUTANT_COMPARES_32_BYTES && bytes > 32)
-		bytes = 32;
-	memcpy(out, &prefix_id, 4);
-	memcpy(out + 4, key->hash, bytes);
-	return 4 + bytes;
-}
-
-static void drop(struct reference *ref, struct object *object)
-{
-	struct object **at = &ref->objects;
-
-	while (*at != object)
-		at = &(*at)->next;
-	*at = object->next;
-	kvh_map_remove(&ref->map, &object->entry);
-	if (ref->mutant != MUTANT_LEAKS_SPACE &&
-	    !(ref->mutant == MUTANT_ABORT_LEAKS && object->state == HELD))
-		ref->used_bytes -= rounded(object->bytes);
-	free(object->data);
-	free(object);
-}
-
-static struct object *find(struct reference *ref, const struct kvh_key *key)
-{
-	unsigned char text[4 + KVH_KEY_HASH_BYTES_MAX];
-	size_t bytes = make_key(ref, key, text);
-	struct object *object = (struct object *)kvh_map_get(&ref->map, text, bytes);
-
-	if (object && object->state == VALID && object->expire_at_ns &&
-	    kvh_now_ns(ref->env) >= object->expire_at_ns && ref->mutant != MUTANT_EXPIRE_BLIND) {
-		ref->expired_keys++;
-		drop(ref, object);
-		return NULL;
-	}
-	return object;
-}
-
 static struct object *find_valid(struct reference *ref, const struct kvh_key *key)
 {
-	struct object *object = find(ref, key);
+	struct object *object = reference_find(ref, key);
 
 	return object && object->state == VALID ? object : NULL;
-}
-
-/* ---- eviction ----------------------------------------------------------------------------- */
-
-static void announce(struct reference *ref, const struct object *object)
-{
-	struct kvh_evicted_key *evicted = &ref->ring[ref->ring_in % RING];
-
-	if (ref->mutant == MUTANT_FEED_DROPS && object->serial % 7 == 0)
-		return;
-	memset(evicted, 0, sizeof(*evicted));
-	evicted->prefix_id = object->prefix_id;
-	evicted->hash_bytes = object->hash_bytes < 32 ? object->hash_bytes : 32;
-	memcpy(evicted->hash, object->key + 4, evicted->hash_bytes);
-	ref->ring_in++;
-}
-
-static void evict(struct reference *ref, struct object *object)
-{
-	announce(ref, object);
-	ref->evicted_keys++;
-	ref->evicted_bytes += object->bytes;
-	drop(ref, object);
-}
-
-static bool is_kept(const struct reference *ref, const struct object *object)
-{
-	if (!object->keep_until_ns || ref->mutant == MUTANT_KEEP_BLIND)
-		return false;
-	return ref->mutant == MUTANT_KEEP_FOR_EVER || kvh_now_ns(ref->env) < object->keep_until_ns;
-}
-
-static bool same_group(const struct reference *ref, const struct object *a, const struct object *b)
-{
-	const struct kvh_prefix_entry *pa = kvh_prefix_by_id(&ref->prefixes, a->prefix_id);
-	const struct kvh_prefix_entry *pb = kvh_prefix_by_id(&ref->prefixes, b->prefix_id);
-
-	return a->grouped && b->grouped && ref->mutant != MUTANT_SPLITS_GROUPS &&
-	       pa->family_bytes == pb->family_bytes &&
-	       memcmp(pa->bytes, pb->bytes, pa->family_bytes) == 0 &&
-	       a->hash_bytes == b->hash_bytes && memcmp(a->key + 4, b->key + 4, a->hash_bytes) == 0;
-}
-
-/* As old as the newest member of its group. */
-static uint64_t age_of(const struct reference *ref, const struct object *object)
-{
-	uint64_t use = object->use;
-
-	if (!object->grouped)
-		return use;
-	for (const struct object *other = ref->objects; other; other = other->next) {
-		if (other->use > use && same_group(ref, object, other))
-			use = other->use;
-	}
-	return use;
-}
-
-/* Whether a goes before b, with their ages. */
-static bool goes_before(const struct reference *ref, const struct object *a, uint64_t a_age,
-			const struct object *b, uint64_t b_age)
-{
-	bool a_kept = is_kept(ref, a);
-	bool b_kept = is_kept(ref, b);
-
-	if (a_kept != b_kept)
-		return b_kept;
-	if (a->priority != b->priority && ref->mutant != MUTANT_PRIORITY_BLIND)
-		return a->priority < b->priority;
-	return ref->mutant == MUTANT_EVICTS_YOUNGEST ? a_age > b_age : a_age < b_age;
-}
-
-static bool may_go(const struct reference *ref, const struct object *object)
-{
-	if (ref->mutant == MUTANT_KEEP_IS_A_PIN && is_kept(ref, object))
-		return false;
-	return object->state == VALID || ref->mutant == MUTANT_EVICTS_HELD;
-}
-
-/* prefix_id: only objects of it; KVH_PREFIXES_MAX: of all. */
-static struct object *victim(struct reference *ref, uint32_t prefix_id)
-{
-	struct object *worst = NULL;
-	uint64_t worst_age = 0;
-
-	for (struct object *object = ref->objects; object; object = object->next) {
-		uint64_t age;
-
-		if (!may_go(ref, object) ||
-		    (prefix_id != KVH_PREFIXES_MAX && object->prefix_id != prefix_id))
-			continue;
-		age = age_of(ref, object);
-		if (!worst || goes_before(ref, object, age, worst, worst_age)) {
-			worst = object;
-			worst_age = age;
-		}
-	}
-	return worst;
-}
-
-static void evict_group(struct reference *ref, struct object *first)
-{
-	struct object *object = ref->objects;
-
-	while (object && first->grouped) {
-		struct object *next = object->next;
-
-		if (object != first && object->state == VALID && same_group(ref, first, object))
-			evict(ref, object);
-		object = next;
-	}
-	evict(ref, first);
-}
-
-static uint64_t used_by(const struct reference *ref, uint32_t prefix_id)
-{
-	uint64_t bytes = 0;
-
-	for (const struct object *object = ref->objects; object; object = object->next)
-		bytes += object->prefix_id == prefix_id ? rounded(object->bytes) : 0;
-	return bytes;
-}
-
-static kvh_status make_room(struct reference *ref, uint32_t prefix_id, uint64_t bytes)
-{
-	uint64_t quota = ref->mutant == MUTANT_QUOTA_BLIND ? 0 : ref->quotas[prefix_id];
-	struct object *object;
-
-	if (ref->mutant == MUTANT_TOO_LARGE_EVICTS && bytes > ref->capacity_bytes) {
-		while ((object = victim(ref, KVH_PREFIXES_MAX)))
-			evict(ref, object);
-	}
-	if (bytes > ref->capacity_bytes || (quota && bytes > quota))
-		return ref->mutant == MUTANT_TOO_LARGE_AS_NO_SPACE ? KVH_NO_AVAILABLE_HANDLE
-								   : KVH_INVALID_PARAMS;
-	while (quota && used_by(ref, prefix_id) + bytes > quota) {
-		object = victim(ref, prefix_id);
-		if (!object)
-			return KVH_NO_AVAILABLE_HANDLE;
-		evict_group(ref, object);
-	}
-	while (ref->used_bytes + bytes > ref->capacity_bytes) {
-		object = ref->mutant == MUTANT_NEVER_EVICTS ? NULL : victim(ref, KVH_PREFIXES_MAX);
-		if (!object)
-			return KVH_NO_AVAILABLE_HANDLE;
-		evict_group(ref, object);
-		while (ref->mutant == MUTANT_EVICTS_ALL && (object = victim(ref, KVH_PREFIXES_MAX)))
-			evict(ref, object);
-	}
-	return KVH_OK;
 }
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -335,7 +97,7 @@ static struct object *create(struct reference *ref, const struct kvh_key *key, s
 	uint64_t now_ns = kvh_now_ns(ref->env);
 
 	object->entry.key = object->key;
-	object->entry.key_bytes = make_key(ref, key, object->key);
+	object->entry.key_bytes = reference_make_key(ref, key, object->key);
 	object->state = HELD;
 	object->grouped = (options->flags & KVH_PUT_LIFECYCLE_GROUP) != 0;
 	object->prefix_id = key->prefix_id;
@@ -352,7 +114,7 @@ static struct object *create(struct reference *ref, const struct kvh_key *key, s
 	object->data = malloc(bytes);
 	object->next = ref->objects;
 	ref->objects = object;
-	ref->used_bytes += rounded(bytes);
+	ref->used_bytes += reference_rounded(bytes);
 	kvh_map_put(&ref->map, &object->entry);
 	return object;
 }
@@ -372,12 +134,12 @@ static int64_t put_one(struct reference *ref, const struct kvh_batch *batch, siz
 {
 	const struct kvh_value *value = &batch->values[i];
 	size_t bytes = value_bytes(ref, value);
-	struct object *object = find(ref, &batch->keys[i]);
+	struct object *object = reference_find(ref, &batch->keys[i]);
 	kvh_status status;
 
 	if (object)
 		return present_answer(ref, object, value);
-	status = make_room(ref, batch->keys[i].prefix_id, rounded(bytes));
+	status = reference_make_room(ref, batch->keys[i].prefix_id, reference_rounded(bytes));
 	if (status)
 		return status;
 	object = create(ref, &batch->keys[i], bytes, options);
@@ -386,7 +148,7 @@ static int64_t put_one(struct reference *ref, const struct kvh_batch *batch, siz
 		unlock(ref);
 		ref->env->ops->sleep_ns(ref->env->ctx, 1000000);
 		lock(ref);
-		object = find(ref, &batch->keys[i]);
+		object = reference_find(ref, &batch->keys[i]);
 		if (!object)
 			return 0;
 	}
@@ -453,7 +215,7 @@ static kvh_status ref_exists(void *self, const struct kvh_batch *batch, uint32_t
 	lock(ref);
 	for (size_t i = 0; i < batch->count; i++) {
 		struct object *object = ref->mutant == MUTANT_HELD_EXISTS
-					    ? find(ref, &batch->keys[i])
+					    ? reference_find(ref, &batch->keys[i])
 					    : find_valid(ref, &batch->keys[i]);
 
 		batch->results[i].value = object != NULL;
@@ -467,7 +229,7 @@ static kvh_status ref_exists(void *self, const struct kvh_batch *batch, uint32_t
 static int64_t get_one(struct reference *ref, const struct kvh_batch *batch, size_t i)
 {
 	struct object *object = ref->mutant == MUTANT_HELD_IS_READ
-				    ? find(ref, &batch->keys[i])
+				    ? reference_find(ref, &batch->keys[i])
 				    : find_valid(ref, &batch->keys[i]);
 	const struct kvh_value *value = &batch->values[i];
 	struct kvh_segment segment;
@@ -512,13 +274,13 @@ static kvh_status ref_remove(void *self, const struct kvh_batch *batch, const st
 	(void)call;
 	lock(ref);
 	for (size_t i = 0; i < batch->count; i++) {
-		struct object *object = find(ref, &batch->keys[i]);
+		struct object *object = reference_find(ref, &batch->keys[i]);
 
 		batch->results[i].value = !object		  ? KVH_OBJECT_NOT_FOUND
 					  : object->state == HELD ? KVH_REPLICA_IS_NOT_READY
 								  : 0;
 		if (batch->results[i].value == 0 && ref->mutant != MUTANT_REMOVE_LIES)
-			drop(ref, object);
+			reference_drop(ref, object);
 	}
 	unlock(ref);
 	return KVH_OK;
@@ -546,7 +308,7 @@ static int64_t settle_one(struct reference *ref, const struct kvh_token *token, 
 	if (commit || ref->mutant == MUTANT_ABORT_COMMITS)
 		object->state = VALID;
 	else
-		drop(ref, object);
+		reference_drop(ref, object);
 	return 0;
 }
 
@@ -587,7 +349,7 @@ static kvh_status ref_clear(void *self, const struct kvh_call *call, uint64_t *r
 		if ((object->state == VALID && !keep_one) ||
 		    (object->state == HELD && ref->mutant == MUTANT_CLEAR_TAKES_HELD)) {
 			*removed += object->state == VALID;
-			drop(ref, object);
+			reference_drop(ref, object);
 		}
 		keep_one = false;
 		object = next;
@@ -712,7 +474,7 @@ static void ref_close(void *self)
 	struct reference *ref = self;
 
 	while (ref->objects)
-		drop(ref, ref->objects);
+		reference_drop(ref, ref->objects);
 	kvh_prefix_table_fini(&ref->prefixes);
 	kvh_map_fini(&ref->map);
 	ref->env->ops->mutex_destroy(ref->env->ctx, ref->lock);
