@@ -14,8 +14,8 @@ static struct trace_boundaries read_boundaries(struct jread *in, json_t *object,
 
 	list.count = json_array_size(array);
 	list.at = arena_take(in->arena, list.count + 1, sizeof(*list.at));
-	json_array_foreach(array, i, value)
-	{
+	for (i = 0; i < json_array_size(array); i++) {
+		value = json_array_get(array, i);
 		struct ints numbers = jread_int_list(in, value, field);
 
 		if (numbers.count != width) {
@@ -54,7 +54,6 @@ static void read_hashes(struct jread *in, json_t *object, const struct trace_con
 static void read_blocks(struct jread *in, json_t *object, struct trace_job *job)
 {
 	json_t *blocks = jread_array(in, object, "blocks");
-	json_t *value;
 	size_t g;
 
 	if (json_array_size(blocks) > TRACE_MAX_GROUPS) {
@@ -62,7 +61,8 @@ static void read_blocks(struct jread *in, json_t *object, struct trace_job *job)
 		return;
 	}
 	job->group_count = json_array_size(blocks);
-	json_array_foreach(blocks, g, value) job->blocks[g] = jread_int_list(in, value, "blocks");
+	for (g = 0; g < json_array_size(blocks); g++)
+		job->blocks[g] = jread_int_list(in, json_array_get(blocks, g), "blocks");
 }
 
 static void read_token_ids(struct jread *in, json_t *object, struct trace_job *job)
@@ -146,16 +146,16 @@ static void read_during(struct jread *in, json_t *object, const struct trace_con
 			struct trace_answer *answer)
 {
 	json_t *during = jread_array(in, object, "during");
-	json_t *value;
 	size_t i;
 
 	answer->during_count = json_array_size(during);
 	answer->during = arena_take(in->arena, answer->during_count + 1, sizeof(*answer->during));
-	json_array_foreach(during, i, value) read_op(in, value, config, &answer->during[i]);
+	for (i = 0; i < json_array_size(during); i++)
+		read_op(in, json_array_get(during, i), config, &answer->during[i]);
 }
 
-static void read_answer(struct jread *in, json_t *object, const struct trace_config *config,
-			struct trace_answer *answer)
+void trace_read_answer(struct jread *in, json_t *object, const struct trace_config *config,
+		       struct trace_answer *answer)
 {
 	const char *fn = jread_text(in, object, "fn");
 	json_t *ret = jread_array(in, object, "ret");
@@ -178,7 +178,6 @@ static void read_answer(struct jread *in, json_t *object, const struct trace_con
 static void read_mask(struct jread *in, json_t *object, struct trace_mask *mask)
 {
 	json_t *ret = jread_array(in, object, "ret");
-	json_t *value;
 	size_t g;
 
 	mask->is_store = strcmp(jread_text(in, object, "fn"), "store_mask") == 0;
@@ -189,8 +188,10 @@ static void read_mask(struct jread *in, json_t *object, struct trace_mask *mask)
 		jread_fail(in, "masks", "too many groups");
 		return;
 	}
-	json_array_foreach(ret, g, value) if (json_is_string(value)) mask->by_group[g] =
-	    arena_text(in->arena, "%s", json_string_value(value));
+	for (g = 0; g < json_array_size(ret); g++)
+		if (json_is_string(json_array_get(ret, g)))
+			mask->by_group[g] =
+			    arena_text(in->arena, "%s", json_string_value(json_array_get(ret, g)));
 }
 
 void trace_read_step(struct jread *in, json_t *object, const struct trace_config *config,
@@ -198,14 +199,15 @@ void trace_read_step(struct jread *in, json_t *object, const struct trace_config
 {
 	json_t *script = jread_array(in, object, "store_script");
 	json_t *masks = jread_array(in, json_object_get(object, "expect"), "masks");
-	json_t *value;
 	size_t i;
 
 	read_op(in, object, config, &step->op);
 	step->answer_count = json_array_size(script);
 	step->answers = arena_take(in->arena, step->answer_count + 1, sizeof(*step->answers));
-	json_array_foreach(script, i, value) read_answer(in, value, config, &step->answers[i]);
+	for (i = 0; i < json_array_size(script); i++)
+		trace_read_answer(in, json_array_get(script, i), config, &step->answers[i]);
 	step->mask_count = json_array_size(masks);
 	step->masks = arena_take(in->arena, step->mask_count + 1, sizeof(*step->masks));
-	json_array_foreach(masks, i, value) read_mask(in, value, &step->masks[i]);
+	for (i = 0; i < json_array_size(masks); i++)
+		read_mask(in, json_array_get(masks, i), &step->masks[i]);
 }
