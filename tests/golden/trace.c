@@ -77,6 +77,26 @@ static void read_groups(struct jread *in, json_t *object, struct trace_config *c
 		read_group(in, json_array_get(groups, i), &config->groups[i]);
 }
 
+/* C-1, as far as a wrong setup would mislead the model. */
+static void check_sizes(struct jread *in, const struct trace_config *config)
+{
+	if (config->tp_rank < 0)
+		jread_fail(in, "tp_rank", "is below 0");
+	if (config->lcm_block_size % config->hash_block_size != 0)
+		jread_fail(in, "lcm_block_size", "is not a multiple of hash_block_size");
+	for (size_t g = 0; g < config->group_count; g++) {
+		const struct trace_group *group = &config->groups[g];
+
+		if (!group->participates)
+			continue;
+		if (group->block_size % config->hash_block_size != 0 ||
+		    config->lcm_block_size % group->block_size != 0)
+			jread_fail(in, "block_size", "is off the grid of hashes or of the lcm");
+		if (group->kind == GROUP_CHUNKED_LOCAL && group->window < 1)
+			jread_fail(in, "window", "must be positive");
+	}
+}
+
 static void read_chains(struct jread *in, json_t *object, struct trace_config *config)
 {
 	json_t *chains = json_object_get(object, "chains");
@@ -130,6 +150,8 @@ void trace_read_config(struct jread *in, json_t *object, struct trace_config *co
 	if (config->block_size < 1 || config->lcm_block_size < 1 || config->hash_block_size < 1)
 		jread_fail(in, "config", "block sizes must be positive");
 	read_groups(in, object, config);
+	if (in->error == NULL)
+		check_sizes(in, config);
 	read_chains(in, object, config);
 	read_switches(in, object, config);
 }

@@ -25,6 +25,8 @@ static struct trace_boundaries read_boundaries(struct jread *in, json_t *object,
 		list.at[i].group = numbers.at[0];
 		list.at[i].block = width == 3 ? numbers.at[1] : 0;
 		list.at[i].tokens = numbers.at[width - 1];
+		if (list.at[i].tokens < 0)
+			jread_fail(in, field, "tokens below 0");
 	}
 	return list;
 }
@@ -76,6 +78,10 @@ static void read_token_ids(struct jread *in, json_t *object, struct trace_job *j
 		jread_fail(in, "token_ids", "first and count are needed");
 		return;
 	}
+	if (pair.at[1] < 0 || pair.at[1] > TRACE_MAX_TOKEN_IDS) {
+		jread_fail(in, "token_ids", "the count is out of range");
+		return;
+	}
 	job->first_token_id = pair.at[0];
 	job->token_id_count = pair.at[1];
 	job->token_ids_start = jread_int_or(in, object, "token_ids_start", 0);
@@ -104,6 +110,10 @@ static void read_job(struct jread *in, json_t *object, const struct trace_config
 	job->req = jread_text(in, object, "req");
 	read_blocks(in, object, job);
 	read_hashes(in, object, config, job);
+	if (jread_int_or(in, object, "token_len", 0) < 0 ||
+	    jread_int_or(in, object, "token_len_chunk", 0) < 0 ||
+	    jread_int_or(in, object, "cached", 0) < 0)
+		jread_fail(in, "args", "tokens below 0");
 	if (job->group_count != config->group_count)
 		jread_fail(in, "blocks", "one list per group is needed");
 	if (op->kind == OP_SUBMIT_SAVE) {
