@@ -7,7 +7,20 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# Checks of ours (KVH_CHECK) do not hang on NDEBUG, so no build type sets it.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+# Found here, at the top, so that every folder sees the imported targets.
 find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+if(KVH_TESTS)
+  pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+  pkg_check_modules(FIU REQUIRED IMPORTED_TARGET libfiu)
+endif()
 
 # Every target of ours takes its flags from here and nowhere else.
 add_library(kvh_flags INTERFACE)
@@ -33,8 +46,22 @@ function(kvh_sources)
   endforeach()
 endfunction()
 
-# kvh_test(NAME name LABEL label SOURCES file... [ARGS arg...] [LIBS lib...]): one cmocka program
-# over the testing library, registered with CTest.
+# kvh_tool(NAME name SOURCES file... [LIBS lib...]): one command of the product. The target is
+# NAME_tool, the program lies at the top of the build folder and is installed.
+function(kvh_tool)
+  cmake_parse_arguments(T "" "NAME" "SOURCES;LIBS" ${ARGN})
+  set(target ${T_NAME}_tool)
+  add_executable(${target} ${T_SOURCES})
+  target_link_libraries(${target} PRIVATE kvh_flags ${T_LIBS})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${T_NAME}
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# kvh_test(NAME name LABEL label SOURCES file... [ARGS arg...] [LIBS lib...] [TIMEOUT seconds]):
+# one cmocka program over the testing library, registered with CTest. It runs through
+# run_cmocka.sh, which leaves the outcome of every test function in results/ for the reports.
 function(kvh_test)
   cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT" "SOURCES;ARGS;LIBS" ${ARGN})
   string(REPLACE "." "_" target "test_${T_NAME}")
@@ -44,7 +71,8 @@ function(kvh_test)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
-  add_test(NAME ${T_NAME} COMMAND ${target} ${T_ARGS})
-  set_tests_properties(${T_NAME} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT}
+  add_test(NAME ${T_NAME} COMMAND ${PROJECT_SOURCE_DIR}/cmake/run_cmocka.sh
+    ${PROJECT_BINARY_DIR}/results/${T_NAME} $<TARGET_FILE:${target}> ${T_ARGS})
+  set_tests_properties(${T_NAME} PROPERTIES LABELS "${T_LABEL}" TIMEOUT ${T_TIMEOUT}
     ENVIRONMENT "KVH_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data")
 endfunction()

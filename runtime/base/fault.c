@@ -14,6 +14,7 @@
 #include <fiu-control.h>
 
 #include "base/check.h"
+#include "base/process.h"
 
 #ifndef FIU_ENABLE
 #error "FIU_ENABLE belongs on the target's compile line: without it libfiu's calls vanish"
@@ -52,7 +53,7 @@ static struct {
 	struct nth_rule nth_rules[KVH_FAULT_POINT_COUNT];
 	uint64_t passed_count[KVH_FAULT_POINT_COUNT]; /* atomic */
 	uint64_t fired_count[KVH_FAULT_POINT_COUNT];  /* atomic */
-	bool logged[KVH_FAULT_POINT_COUNT];	      /* atomic; lasts as long as the process */
+	uint64_t logged_by[KVH_FAULT_POINT_COUNT]; /* atomic; the process that did, never reset */
 } state;
 
 uint32_t kvh_faults_armed;
@@ -108,11 +109,13 @@ static int decide(const char *name, int *failnum, void **failinfo, unsigned *fla
 static void log_first_fire(enum kvh_fault_point point)
 {
 	const char *path = getenv("KVH_FAULT_LOG");
+	uint64_t process = kvh_process_id();
 	char line[128];
 	int line_bytes;
 	int fd;
 
-	if (!path || __atomic_exchange_n(&state.logged[point], true, __ATOMIC_RELAXED))
+	if (!path ||
+	    __atomic_exchange_n(&state.logged_by[point], process, __ATOMIC_RELAXED) == process)
 		return;
 	line_bytes = snprintf(line, sizeof(line), "%s\n", points[point].name);
 	KVH_CHECK(line_bytes > 0 && (size_t)line_bytes < sizeof(line));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault points: places where tests and scenarios make the production code fail. The shipped library has
- * none (KVH_FAULTS is not defined there and every point is 0 to the compiler).
+ * Fault points: places where tests and scenarios make the production code fail. The shipped library
+ * has none (KVH_FAULTS is not defined there and every point is 0 to the compiler).
  *
  * A point is a place; what happens there is the rule's choice: a result code, a delay, a crash. All
  * points are listed once, in fault_points.def, with the effects that make sense there.
@@ -34,8 +34,8 @@ enum {
 extern uint32_t kvh_faults_armed;
 
 /*
- * Whether the point fires now for this key (a key, request or "", borrowed). Returns the rule's number,
- * 0 if it does not fire. May call the armed decider, which must not block.
+ * Whether the point fires now for this key (a key, request or "", borrowed). Returns the rule's
+ * number, 0 if it does not fire. May call the armed decider, which must not block.
  */
 int64_t kvh_fault_fire(enum kvh_fault_point point, const void *key, size_t key_bytes);
 
@@ -84,7 +84,7 @@ unsigned kvh_fault_effects(enum kvh_fault_point point);
 
 #endif
 
-/* malloc and calloc that a fault point can make fail. NULL is always a failure, also for 0 bytes. */
+/* malloc and calloc that a fault point can make fail. NULL is a failure, also for 0 bytes. */
 void *kvh_alloc(size_t bytes);
 void *kvh_calloc(size_t count, size_t bytes);
 void kvh_free(void *memory);
