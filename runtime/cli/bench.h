@@ -109,6 +109,8 @@ enum kvh_bench_op { KVH_BENCH_PUT, KVH_BENCH_GET, KVH_BENCH_EXISTS };
 bool kvh_bench_objects_init(struct kvh_bench_objects *objects, struct kvh_store *store,
 			    const struct kvh_layout *layout, const uint32_t *order, size_t count);
 void kvh_bench_objects_fini(struct kvh_bench_objects *objects);
+/* Names the objects first, first + 1, ... of a series; init: series 0 from 0. */
+void kvh_bench_objects_name(struct kvh_bench_objects *objects, uint64_t series, uint64_t first);
 /* All objects once; every result must be expected. Words are printed on failure. */
 bool kvh_bench_objects_run(struct kvh_bench_objects *objects, enum kvh_bench_op op,
 			   int64_t expected);
@@ -142,6 +144,15 @@ struct kvh_bench_lists {
 bool kvh_bench_kernel_runs(enum kvh_bench_kernel kernel);
 void kvh_bench_limit_put(enum kvh_bench_kernel kernel, const struct kvh_bench_lists *lists);
 void kvh_bench_limit_get(enum kvh_bench_kernel kernel, const struct kvh_bench_lists *lists);
+
+/* ---- bench_lists.c: a store that needs lists ---- */
+
+/*
+ * Answers at once like null:, after it has written what a store without layouts would have to be
+ * given: each key's text, one address and one length per segment, and the sum of the bytes. Words
+ * are printed on failure.
+ */
+struct kvh_store *kvh_bench_lists_open(bool exists);
 
 /* ---- sections; each prints its words and returns false when it could not be measured ---- */
 

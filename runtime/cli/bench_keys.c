@@ -51,6 +51,12 @@ bool kvh_bench_objects_init(struct kvh_bench_objects *objects, struct kvh_store 
 	return true;
 }
 
+void kvh_bench_objects_name(struct kvh_bench_objects *objects, uint64_t series, uint64_t first)
+{
+	for (size_t i = 0; i < objects->count; i++)
+		kvh_bench_hash(objects->hashes + i * KVH_BENCH_HASH_BYTES, series, first + i);
+}
+
 void kvh_bench_objects_fini(struct kvh_bench_objects *objects)
 {
 	free(objects->hashes);
