@@ -62,7 +62,7 @@ static kvh_status find_backend(const struct kvh_url *url, const struct backend *
 
 	for (size_t i = 0; i < BACKEND_COUNT; i++) {
 		schemes[i] = backends[i].scheme;
-		if (strcmp(backends[i].scheme, url->scheme))
+		if (strcmp(backends[i].scheme, url->scheme) != 0)
 			continue;
 		if (!backends[i].open)
 			return kvh_fail(error, KVH_NOT_SUPPORTED,
@@ -96,7 +96,7 @@ static kvh_status take_options(const struct kvh_store_options *given, struct kvh
 kvh_status kvh_store_open(const char *url, const struct kvh_store_options *options,
 			  struct kvh_store **store, struct kvh_error *error)
 {
-	const struct backend *backend;
+	const struct backend *backend = NULL;
 	struct kvh_store_options own;
 	struct kvh_store_ops ops;
 	struct kvh_url parsed;

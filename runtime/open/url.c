@@ -202,7 +202,8 @@ static kvh_status take_options(struct kvh_url *url, char *text, struct kvh_error
 
 kvh_status kvh_url_parse(const char *text, struct kvh_url *url, struct kvh_error *error)
 {
-	char *rest, *query;
+	char *rest = url->text;
+	char *query;
 	kvh_status status;
 
 	url->option_count = 0;

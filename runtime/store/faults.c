@@ -131,7 +131,7 @@ static void give_back(const struct kvh_batch_call *batch_call, const struct rest
 		*result = rest->results[i];
 		if (number)
 			set_result(result, number);
-		if (rest->tokens)
+		if (batch_call->put.tokens)
 			batch_call->put.tokens[place] = rest->tokens[i];
 	}
 }

@@ -66,7 +66,7 @@ static void round_trip(struct conf *conf, size_t bytes, size_t put_count, size_t
 	unsigned char *whole = malloc(bytes);
 	uint64_t number = bytes * 1000 + put_count * 100 + get_count;
 	struct kvh_value value = {.segments = from, .segment_count = put_count};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
 	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
@@ -112,7 +112,9 @@ static void objects_of_one_byte_are_kept(void **state)
 	round_trip(*state, 3, 1, 3);
 }
 
-enum { STRIDE = 1536, PIECE = 1024, BLOCKS = 16 };
+#define STRIDE ((size_t)1536)
+#define PIECE  ((size_t)1024)
+#define BLOCKS ((size_t)16)
 
 static struct kvh_layout *two_piece_layout(struct conf *conf, unsigned char *base)
 {
@@ -206,7 +208,7 @@ static void a_block_and_a_list_are_the_same_bytes(void **state)
 	struct conf *conf = *state;
 	struct kvh_layout *from = two_piece_layout(conf, conf->source);
 	struct kvh_value value = {.layout = from, .block_id = BLOCKS - 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
 	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
@@ -279,7 +281,7 @@ static void results_are_quiet_when_nothing_moves_any_more(void **state)
 	struct conf *conf = *state;
 	const struct kvh_segment segment = {conf->source, 5000};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
 	    .count = 1, .keys = &key.key, .values = &value, .results = &result};

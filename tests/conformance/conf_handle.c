@@ -15,7 +15,7 @@ static void unregistered_memory_is_the_callers_alone(void **state)
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
 	const struct kvh_segment_template block = {memory, 4096, 4096};
 	struct kvh_layout *layout;
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
 	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
@@ -70,7 +70,7 @@ static void what_caps_deny_is_refused_and_what_they_claim_works(void **state)
 					.flags = KVH_PUT_LIFECYCLE_GROUP};
 	struct kvh_put_options copies = {.struct_bytes = sizeof(copies),
 					 .replicas = (uint32_t)conf->caps.replicas_max + 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	kvh_status no = KVH_NOT_SUPPORTED;
 	struct kvh_evicted_key evicted;
 	enum kvh_tier tier;
@@ -102,7 +102,7 @@ static void a_call_that_is_over_before_it_begins_does_nothing(void **state)
 	struct kvh_cancel cancel = {0};
 	const struct kvh_call late = {.struct_bytes = sizeof(late), .deadline_ns = 1};
 	const struct kvh_call cancelled = {.struct_bytes = sizeof(cancelled), .cancel = &cancel};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 
 	kvh_cancel_request(&cancel);
 	assert_int_equal(put_with(conf, 1, NULL, &late, &result), KVH_TIMEOUT);
@@ -122,7 +122,7 @@ static void a_put_behind_a_held_key_ends_at_its_deadline(void **state)
 	const struct kvh_put_options hold = {
 	    .struct_bytes = sizeof(hold), .flags = KVH_PUT_HOLD, .tokens = &token};
 	struct kvh_call call = {.struct_bytes = sizeof(call)};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	kvh_status status;
 
 	if (!conf->caps.hold)
@@ -149,7 +149,7 @@ static void a_child_process_is_refused(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		struct kvh_result result;
+		struct kvh_result result = {0};
 		const struct kvh_batch batch = {.count = 1, .keys = &key.key, .results = &result};
 		kvh_status exists = kvh_store_exists(conf->store, &batch, 0, NULL);
 		kvh_status close = kvh_store_close(conf->store, 0);

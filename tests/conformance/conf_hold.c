@@ -12,7 +12,7 @@ static int64_t put_held(struct conf *conf, uint64_t number, struct kvh_token *to
 
 static int64_t settle(struct conf *conf, const struct kvh_token *token, bool commit)
 {
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	kvh_status status = commit ? kvh_store_commit(conf->store, token, 1, &result)
 				   : kvh_store_abort(conf->store, token, 1, &result);
 

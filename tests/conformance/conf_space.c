@@ -35,7 +35,7 @@ static void what_can_never_fit_is_no_pressure(void **state)
 	enum { PIECES = 2 * CONF_CAPACITY_BYTES / CONF_MEMORY_BYTES + 2 };
 	struct kvh_segment segments[PIECES];
 	const struct kvh_value value = {.segments = segments, .segment_count = PIECES};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
 	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
@@ -90,10 +90,11 @@ static void holes_left_by_small_objects_take_a_large_one(void **state)
 	evicted = conf_stats(conf).evicted_keys;
 	for (uint64_t i = 0; i < 4; i++) {
 		conf_key_make(&key, conf->prefix_id, 2000000 + i);
-		assert_int_equal(conf_put(conf, &key.key, i, 8 * CONF_OBJECT_BYTES, NULL), 0);
-		assert_int_equal(conf_get(conf, &key.key, 8 * CONF_OBJECT_BYTES),
-				 8 * CONF_OBJECT_BYTES);
-		conf_assert_filled(conf->target, 8 * CONF_OBJECT_BYTES, i);
+		assert_int_equal(conf_put(conf, &key.key, i, (size_t)8 * CONF_OBJECT_BYTES, NULL),
+				 0);
+		assert_int_equal(conf_get(conf, &key.key, (size_t)8 * CONF_OBJECT_BYTES),
+				 (size_t)8 * CONF_OBJECT_BYTES);
+		conf_assert_filled(conf->target, (size_t)8 * CONF_OBJECT_BYTES, i);
 	}
 	assert_int_equal(conf_stats(conf).evicted_keys, evicted);
 }
@@ -151,16 +152,16 @@ static void every_evicted_key_is_in_the_feed(void **state)
 {
 	struct conf *conf = *state;
 	enum { COUNT = 3 * CONF_CAPACITY_BYTES / CONF_OBJECT_BYTES };
-	struct conf_key *keys = calloc(COUNT, sizeof(*keys));
-	bool *named = calloc(COUNT, sizeof(*named));
+	struct conf_key *keys;
+	bool *named;
 	size_t gone = 0;
 	bool lost = false;
 
-	if (!conf->caps.evicted) {
-		free(keys);
-		free(named);
+	if (!conf->caps.evicted)
 		skip();
-	}
+	keys = calloc(COUNT, sizeof(*keys));
+	named = calloc(COUNT, sizeof(*named));
+	assert_true(keys && named);
 	for (size_t i = 0; i < COUNT; i++) {
 		conf_key_make(&keys[i], conf->prefix_id, i);
 		assert_int_equal(conf_put_number(conf, conf->prefix_id, i, NULL), 0);
@@ -187,15 +188,15 @@ static void a_feed_that_runs_over_says_so(void **state)
 {
 	enum { COUNT = 12000, BYTES = 4096, PART = 500 };
 	struct conf *conf = *state;
-	struct conf_key *keys = calloc(COUNT, sizeof(*keys));
-	bool *named = calloc(COUNT, sizeof(*named));
+	struct conf_key *keys;
+	bool *named;
 	bool lost;
 
-	if (!conf->caps.evicted) {
-		free(keys);
-		free(named);
+	if (!conf->caps.evicted)
 		skip();
-	}
+	keys = calloc(COUNT, sizeof(*keys));
+	named = calloc(COUNT, sizeof(*named));
+	assert_true(keys && named);
 	for (size_t i = 0; i < COUNT; i++) {
 		conf_key_make(&keys[i], conf->prefix_id, i);
 		assert_int_equal(conf_put(conf, &keys[i].key, i, BYTES, NULL), 0);
@@ -228,14 +229,14 @@ static void a_prefix_stays_within_its_quota(void **state)
 	for (uint64_t i = 0; i < 20; i++)
 		assert_int_equal(conf_put_number(conf, conf->prefix_id, i, NULL), 0);
 	assert_int_equal(kvh_store_prefix(conf->store, &prefix, &id, NULL), KVH_OK);
-	for (uint64_t i = 0; i < 4 * QUOTA_OBJECTS; i++) {
+	for (uint64_t i = 0; i < (uint64_t)4 * QUOTA_OBJECTS; i++) {
 		int64_t result = conf_put_number(conf, id, i, NULL);
 
 		/* Its own oldest may go, or it may be told that there is no room: S-14. */
 		if (result)
 			assert_int_equal(result, KVH_NO_AVAILABLE_HANDLE);
 	}
-	present = conf_count_numbers(conf, id, 0, 4 * QUOTA_OBJECTS);
+	present = conf_count_numbers(conf, id, 0, (size_t)4 * QUOTA_OBJECTS);
 	assert_in_range(present, QUOTA_OBJECTS / 2, QUOTA_OBJECTS);
 	/* The others did not pay for it. */
 	assert_int_equal(conf_count_numbers(conf, conf->prefix_id, 0, 20), 20);

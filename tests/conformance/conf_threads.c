@@ -23,7 +23,7 @@ static struct kvh_result one(struct runner *runner, const struct kvh_key *key, v
 {
 	const struct kvh_segment segment = {memory, BYTES};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {
 	    .count = 1, .keys = key, .values = &value, .results = &result};
 	kvh_status status = put ? kvh_store_put(runner->conf->store, &batch, NULL, NULL)
@@ -117,7 +117,7 @@ static void writers_of_one_key_leave_the_bytes_of_one(void **state)
 		present += runners[i].present;
 	}
 	assert_int_equal(stored, KEYS);
-	assert_true(present <= KEYS * (THREADS - 1));
+	assert_true(present <= (uint64_t)KEYS * (THREADS - 1));
 	assert_int_equal(conf_stats(conf).objects, KEYS);
 	assert_int_equal(conf_count_numbers(conf, conf->prefix_id, 0, KEYS), KEYS);
 }
@@ -136,7 +136,7 @@ static void own_keys(void *arg)
 			/* Someone else's too: it may have been evicted, never be torn. */
 			conf_key_make(&key, runner->prefix_id, number);
 			get_one(runner, &key.key, number);
-			number = (number + 1000000) % (THREADS * 1000000);
+			number = (number + 1000000) % ((uint64_t)THREADS * 1000000);
 			conf_key_make(&key, runner->prefix_id, number);
 			get_one(runner, &key.key, number);
 		}
@@ -158,7 +158,7 @@ static void readers_under_eviction_get_right_bytes_or_a_miss(void **state)
 	run_all(conf, runners, own_keys);
 	for (uint64_t i = 0; i < THREADS; i++) {
 		assert_true(runners[i].got > 0);
-		assert_int_equal(runners[i].stored, ROUNDS * KEYS);
+		assert_int_equal(runners[i].stored, (uint64_t)ROUNDS * KEYS);
 	}
 }
 
@@ -166,9 +166,9 @@ static void put_and_remove(void *arg)
 {
 	struct runner *runner = arg;
 
-	for (uint64_t round = 0; round < 10 * ROUNDS; round++) {
+	for (uint64_t round = 0; round < (uint64_t)10 * ROUNDS; round++) {
 		uint64_t number = (round + runner->number) % 3;
-		struct kvh_result result;
+		struct kvh_result result = {0};
 		struct conf_key key;
 		const struct kvh_batch batch = {.count = 1, .keys = &key.key, .results = &result};
 

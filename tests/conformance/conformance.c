@@ -194,7 +194,7 @@ void conf_assert_filled(const void *at, size_t bytes, uint64_t number)
 
 int64_t conf_exists(struct conf *conf, const struct kvh_key *key, uint32_t flags)
 {
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {.count = 1, .keys = key, .results = &result};
 
 	assert_int_equal(kvh_store_exists(conf->store, &batch, flags, NULL), KVH_OK);
@@ -206,7 +206,7 @@ int64_t conf_put(struct conf *conf, const struct kvh_key *key, uint64_t number, 
 {
 	const struct kvh_segment segment = {.addr = conf->source, .bytes = bytes};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {
 	    .count = 1, .keys = key, .values = &value, .results = &result};
 
@@ -220,7 +220,7 @@ int64_t conf_get(struct conf *conf, const struct kvh_key *key, size_t bytes)
 {
 	const struct kvh_segment segment = {.addr = conf->target, .bytes = bytes};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {
 	    .count = 1, .keys = key, .values = &value, .results = &result};
 
@@ -231,7 +231,7 @@ int64_t conf_get(struct conf *conf, const struct kvh_key *key, size_t bytes)
 
 int64_t conf_remove(struct conf *conf, const struct kvh_key *key)
 {
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {.count = 1, .keys = key, .results = &result};
 
 	assert_int_equal(kvh_store_remove(conf->store, &batch, NULL), KVH_OK);

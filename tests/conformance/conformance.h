@@ -23,7 +23,7 @@ struct conf_subject {
 };
 
 /* argv: [--test NAME-PATTERN]. The number of tests that failed. */
-int conf_main(const struct conf_subject *subject, int argc, char **argv);
+int conf_main(const struct conf_subject *of, int argc, char **argv);
 
 /* ---- for the tests ------------------------------------------------------------------------ */
 

@@ -10,12 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "mutants.h"
-
-extern char **environ;
 
 static const char *suite_path;
 

@@ -107,7 +107,7 @@ static const struct kvh_env *posix(void)
 
 static kvh_deadline soon(void)
 {
-	return kvh_deadline_after(posix(), 20 * 1000000);
+	return kvh_deadline_after(posix(), UINT64_C(20) * 1000000);
 }
 
 static void call_get(void *arg)
@@ -137,7 +137,7 @@ static void let_go(void *arg)
 {
 	struct scripted *scripted = arg;
 
-	posix()->ops->sleep_ns(posix()->ctx, 5 * 1000000);
+	posix()->ops->sleep_ns(posix()->ctx, UINT64_C(5) * 1000000);
 	__atomic_store_n(&scripted->hold, 0, __ATOMIC_SEQ_CST);
 }
 

@@ -117,9 +117,9 @@ static void the_region_table_has_an_end(void **state)
 	/* One is the fixture's. */
 	for (size_t i = 1; i < KVH_REGIONS_MAX; i++)
 		assert_int_equal(reg(scripted, i * 16, 16, &region), KVH_OK);
-	assert_int_equal(reg(scripted, KVH_REGIONS_MAX * 16, 16, &region), KVH_BUSY);
+	assert_int_equal(reg(scripted, (size_t)KVH_REGIONS_MAX * 16, 16, &region), KVH_BUSY);
 	assert_int_equal(kvh_store_unregister(scripted->store, region, 0), KVH_OK);
-	assert_int_equal(reg(scripted, KVH_REGIONS_MAX * 16, 16, &region), KVH_OK);
+	assert_int_equal(reg(scripted, (size_t)KVH_REGIONS_MAX * 16, 16, &region), KVH_OK);
 }
 
 /* proves: T4 */

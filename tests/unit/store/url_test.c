@@ -92,7 +92,8 @@ static void urls_have_a_largest_length_and_number_of_options(void **state)
 
 	(void)state;
 	memset(text, 'a', KVH_URL_BYTES_MAX);
-	memcpy(text, "null:", 5);
+	for (size_t i = 0; i < 5; i++)
+		text[i] = "null:"[i];
 	assert_int_equal(kvh_url_parse(text, &url, NULL), KVH_OK);
 	text[KVH_URL_BYTES_MAX] = 'a';
 	assert_parse_fails(text, "longer than 4096 bytes");
