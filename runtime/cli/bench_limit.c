@@ -24,7 +24,7 @@ static bool has_avx2(void)
 }
 
 __attribute__((target("avx2"))) static void stream_line(unsigned char *dst,
-							const unsigned char *src)
+                                                        const unsigned char *src)
 {
 	__m256i low = _mm256_loadu_si256((const __m256i *)(const void *)src);
 	__m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(src + 32));
@@ -35,7 +35,7 @@ __attribute__((target("avx2"))) static void stream_line(unsigned char *dst,
 
 /* next: fetched while the last lines are copied; NULL: nothing is. */
 __attribute__((target("avx2"))) static void stream(unsigned char *dst, const unsigned char *src,
-						   size_t bytes, const unsigned char *next)
+                                                   size_t bytes, const unsigned char *next)
 {
 	size_t head_bytes = -(uintptr_t)dst % LINE_BYTES;
 	size_t line_bytes = (bytes - head_bytes) / LINE_BYTES * LINE_BYTES;
@@ -64,7 +64,7 @@ static bool has_avx2(void)
 }
 
 static void stream(unsigned char *dst, const unsigned char *src, size_t bytes,
-		   const unsigned char *next)
+                   const unsigned char *next)
 {
 	(void)next;
 	memcpy(dst, src, bytes);
@@ -89,13 +89,13 @@ static struct place engine_place(const struct kvh_bench_lists *lists, size_t obj
 	size_t block = lists->order[at < lists->object_count ? at : at - lists->object_count];
 
 	return (struct place){lists->engine + block * lists->segment_bytes,
-			      lists->object_count * lists->segment_bytes};
+	                      lists->object_count * lists->segment_bytes};
 }
 
 static struct place extent_place(const struct kvh_bench_lists *lists, size_t object)
 {
 	return (struct place){lists->extents + object * lists->extent_stride_bytes,
-			      lists->segment_bytes};
+	                      lists->segment_bytes};
 }
 
 static bool is_streaming(enum kvh_bench_kernel kernel, const struct kvh_bench_lists *lists)
@@ -107,8 +107,8 @@ typedef struct place (*place_fn)(const struct kvh_bench_lists *lists, size_t obj
 
 /* Inlined into both callers, so that the places cost a few instructions and no call. */
 static inline __attribute__((always_inline)) void copy_all(enum kvh_bench_kernel kernel,
-							   const struct kvh_bench_lists *lists,
-							   place_fn to_place, place_fn from_place)
+                                                           const struct kvh_bench_lists *lists,
+                                                           place_fn to_place, place_fn from_place)
 {
 	const size_t bytes = lists->segment_bytes;
 	bool streams = is_streaming(kernel, lists);
@@ -123,7 +123,7 @@ static inline __attribute__((always_inline)) void copy_all(enum kvh_bench_kernel
 
 		for (size_t left = lists->segment_count; left > 0; left--) {
 			const unsigned char *next =
-			    left > 1 ? from.base + from.step_bytes : next_object;
+				left > 1 ? from.base + from.step_bytes : next_object;
 
 			if (streams)
 				stream(to.base, from.base, bytes, fetches ? next : NULL);
