@@ -59,6 +59,13 @@ function(kvh_tool)
   install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
+# How sanitizers behave in tests. An allocation that can't be is refused, as by the C library: tests
+# ask for such ones.
+set(KVH_SANITIZER_OPTIONS
+  ASAN_OPTIONS=allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1
+  UBSAN_OPTIONS=print_stacktrace=1
+  TSAN_OPTIONS=allocator_may_return_null=1:halt_on_error=1:second_deadlock_stack=1)
+
 # kvh_test(NAME name LABEL label SOURCES file... [ARGS arg...] [LIBS lib...] [TIMEOUT seconds]):
 # one cmocka program over the testing library, registered with CTest. It runs through
 # run_cmocka.sh, which leaves the outcome of every test function in results/ for the reports.
@@ -74,5 +81,5 @@ function(kvh_test)
   add_test(NAME ${T_NAME} COMMAND ${PROJECT_SOURCE_DIR}/cmake/run_cmocka.sh
     ${PROJECT_BINARY_DIR}/results/${T_NAME} $<TARGET_FILE:${target}> ${T_ARGS})
   set_tests_properties(${T_NAME} PROPERTIES LABELS "${T_LABEL}" TIMEOUT ${T_TIMEOUT}
-    ENVIRONMENT "KVH_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data")
+    ENVIRONMENT "KVH_TEST_DATA=${PROJECT_SOURCE_DIR}/tests/data;${KVH_SANITIZER_OPTIONS}")
 endfunction()

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/map.h"
 
 #define KEY_BYTES_MAX 3
@@ -30,11 +31,11 @@ static size_t make_items(struct item *items)
 		size_t end = count;
 
 		for (; first < end; first++) {
-			for (char letter = 'a'; letter <= 'd'; letter++) {
+			for (size_t letter = 0; letter < 4; letter++) {
 				struct item *item = &items[count++];
 
 				memcpy(item->key, items[first].key, bytes - 1);
-				item->key[bytes - 1] = letter;
+				item->key[bytes - 1] = "abcd"[letter];
 				item->entry.key_bytes = bytes;
 			}
 		}
@@ -54,7 +55,7 @@ static void assert_same(const struct kvh_map *map, struct item *items)
 
 		memcpy(key, item->key, sizeof(key));
 		assert_ptr_equal(kvh_map_get(map, key, item->entry.key_bytes),
-				 item->in_map ? &item->entry : NULL);
+		                 item->in_map ? &item->entry : NULL);
 		count += item->in_map;
 		item->seen = false;
 	}
@@ -146,6 +147,31 @@ static void entries_can_be_removed_on_the_way(void **context)
 	kvh_map_fini(&map);
 }
 
+/* The same hash is not the same key: an entry found so would be another request's. */
+static void equal_hashes_of_other_keys_are_told_apart(void **context)
+{
+	const char *const wanted[] = {"request-1", "request-10", "request-", ""};
+	struct kvh_map map;
+
+	(void)context;
+	for (size_t index = 0; index < COUNT_OF(wanted); index++) {
+		size_t wanted_bytes = strlen(wanted[index]);
+		struct item other = {.entry = {.key = "request-2", .key_bytes = 9}};
+
+		assert_int_equal(kvh_map_init(&map), KVH_OK);
+		kvh_map_put(&map, &other.entry);
+		/* A collision can't be had for the asking: the entry moves to where it would be. */
+		memset(map.buckets, 0, map.bucket_count * sizeof(struct kvh_map_entry *));
+		other.entry.hash = kvh_hash64(wanted[index], wanted_bytes);
+		map.buckets[other.entry.hash & (map.bucket_count - 1)] = &other.entry;
+		assert_null(kvh_map_get(&map, wanted[index], wanted_bytes));
+		other.entry.key = wanted[index];
+		other.entry.key_bytes = wanted_bytes;
+		assert_ptr_equal(kvh_map_get(&map, wanted[index], wanted_bytes), &other.entry);
+		kvh_map_fini(&map);
+	}
+}
+
 static void init_without_memory_says_so(void **context)
 {
 	struct kvh_map map;
@@ -187,11 +213,12 @@ static void misuse_stops_the_process(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_puts_and_removes_agree_with_a_list),
-	    cmocka_unit_test(growing_keeps_chains_short_and_its_failure_loses_nothing),
-	    cmocka_unit_test(entries_can_be_removed_on_the_way),
-	    cmocka_unit_test(init_without_memory_says_so),
-	    cmocka_unit_test(misuse_stops_the_process),
+		cmocka_unit_test(random_puts_and_removes_agree_with_a_list),
+		cmocka_unit_test(growing_keeps_chains_short_and_its_failure_loses_nothing),
+		cmocka_unit_test(entries_can_be_removed_on_the_way),
+		cmocka_unit_test(equal_hashes_of_other_keys_are_told_apart),
+		cmocka_unit_test(init_without_memory_says_so),
+		cmocka_unit_test(misuse_stops_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
