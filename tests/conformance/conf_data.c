@@ -15,8 +15,8 @@ static size_t cut(unsigned char *base, size_t bytes, size_t count, struct kvh_se
 
 	for (size_t i = 0; i < count; i++) {
 		size_t left_pieces = count - i;
-		size_t part =
-		    left_pieces == 1 ? bytes - done : (bytes - done) / left_pieces - (i % 3 == 1);
+		size_t part = left_pieces == 1 ? bytes - done
+		                               : (bytes - done) / left_pieces - (i % 3 == 1);
 
 		if (part == 0)
 			part = 1;
@@ -45,7 +45,7 @@ static void gather(const struct kvh_segment *segments, size_t count, unsigned ch
 
 /* What lies between the pieces. */
 static void assert_gaps(const unsigned char *base, size_t span, const struct kvh_segment *segments,
-			size_t count)
+                        size_t count)
 {
 	size_t at = 0;
 
@@ -69,7 +69,7 @@ static void round_trip(struct conf *conf, size_t bytes, size_t put_count, size_t
 	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 	size_t span;
 
 	assert_non_null(whole);
@@ -119,13 +119,13 @@ static void objects_of_one_byte_are_kept(void **state)
 static struct kvh_layout *two_piece_layout(struct conf *conf, unsigned char *base)
 {
 	const struct kvh_segment_template templates[] = {
-	    {.base = base, .stride_bytes = STRIDE, .bytes = PIECE},
-	    {.base = base + (1 << 20), .stride_bytes = STRIDE, .bytes = PIECE},
+		{.base = base, .stride_bytes = STRIDE, .bytes = PIECE},
+		{.base = base + (1 << 20), .stride_bytes = STRIDE, .bytes = PIECE},
 	};
 	struct kvh_layout *layout;
 
 	assert_int_equal(kvh_layout_create(conf->store, templates, 2, BLOCKS, &layout, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	assert_int_equal(kvh_layout_value_bytes(layout), 2 * PIECE);
 	return layout;
 }
@@ -177,7 +177,7 @@ static void strided_blocks_leave_their_neighbours_alone(void **state)
 	struct kvh_value values[2];
 	struct kvh_result results[2];
 	const struct kvh_batch batch = {
-	    .count = 2, .keys = batch_keys, .values = values, .results = results};
+		.count = 2, .keys = batch_keys, .values = values, .results = results};
 
 	for (size_t i = 0; i < 2; i++) {
 		conf_key_make(&keys[i], conf->prefix_id, i);
@@ -211,7 +211,7 @@ static void a_block_and_a_list_are_the_same_bytes(void **state)
 	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 
 	conf_key_make(&key, conf->prefix_id, 77);
 	fill_block(conf->source, BLOCKS - 1, 77);
@@ -250,7 +250,7 @@ static void each_result_stands_at_its_own_key(void **state)
 	struct kvh_segment segments[COUNT];
 	struct kvh_result results[COUNT];
 	struct kvh_batch batch = {
-	    .count = COUNT, .keys = batch_keys, .values = values, .results = results};
+		.count = COUNT, .keys = batch_keys, .values = values, .results = results};
 
 	memset(conf->target, 0xee, CONF_MEMORY_BYTES / 2);
 	for (size_t i = 0; i < COUNT; i++) {
@@ -284,7 +284,7 @@ static void results_are_quiet_when_nothing_moves_any_more(void **state)
 	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 
 	conf_key_make(&key, conf->prefix_id, 1);
 	/* Results that are good are final everywhere; failed ones need quiesce at most. */
@@ -298,13 +298,13 @@ static void results_are_quiet_when_nothing_moves_any_more(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(what_was_put_comes_back_byte_for_byte),
-    conf_test(objects_of_one_byte_are_kept),
-    conf_test(strided_blocks_leave_their_neighbours_alone),
-    conf_test(a_block_and_a_list_are_the_same_bytes),
-    conf_test(another_length_is_refused_and_nothing_is_read),
-    conf_test(each_result_stands_at_its_own_key),
-    conf_test(results_are_quiet_when_nothing_moves_any_more),
+	conf_test(what_was_put_comes_back_byte_for_byte),
+	conf_test(objects_of_one_byte_are_kept),
+	conf_test(strided_blocks_leave_their_neighbours_alone),
+	conf_test(a_block_and_a_list_are_the_same_bytes),
+	conf_test(another_length_is_refused_and_nothing_is_read),
+	conf_test(each_result_stands_at_its_own_key),
+	conf_test(results_are_quiet_when_nothing_moves_any_more),
 };
 
 CONF_GROUP(conf_data_group, tests);

@@ -38,7 +38,7 @@ static void what_can_never_fit_is_no_pressure(void **state)
 	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 
 	for (size_t i = 0; i < PIECES; i++)
 		segments[i] = (struct kvh_segment){conf->source, CONF_MEMORY_BYTES};
@@ -91,9 +91,9 @@ static void holes_left_by_small_objects_take_a_large_one(void **state)
 	for (uint64_t i = 0; i < 4; i++) {
 		conf_key_make(&key, conf->prefix_id, 2000000 + i);
 		assert_int_equal(conf_put(conf, &key.key, i, (size_t)8 * CONF_OBJECT_BYTES, NULL),
-				 0);
+		                 0);
 		assert_int_equal(conf_get(conf, &key.key, (size_t)8 * CONF_OBJECT_BYTES),
-				 (size_t)8 * CONF_OBJECT_BYTES);
+		                 (size_t)8 * CONF_OBJECT_BYTES);
 		conf_assert_filled(conf->target, (size_t)8 * CONF_OBJECT_BYTES, i);
 	}
 	assert_int_equal(conf_stats(conf).evicted_keys, evicted);
@@ -124,7 +124,7 @@ static void sizes_mixed_at_random_always_find_room(void **state)
 
 /* Marks what the feed names; true: it ran over. */
 static bool drain_feed(struct conf *conf, uint32_t prefix_id, const struct conf_key *keys,
-		       bool *named, size_t count)
+                       bool *named, size_t count)
 {
 	struct kvh_evicted_key taken[64];
 	size_t taken_count = 0;
@@ -134,14 +134,15 @@ static bool drain_feed(struct conf *conf, uint32_t prefix_id, const struct conf_
 		bool lost = false;
 
 		assert_int_equal(
-		    kvh_store_take_evicted(conf->store, taken, 64, &taken_count, &lost), KVH_OK);
+			kvh_store_take_evicted(conf->store, taken, 64, &taken_count, &lost),
+			KVH_OK);
 		any_lost |= lost;
 		for (size_t i = 0; i < taken_count; i++) {
 			assert_int_equal(taken[i].prefix_id, prefix_id);
 			assert_int_equal(taken[i].hash_bytes, CONF_HASH_BYTES);
 			for (size_t k = 0; k < count; k++)
 				named[k] |=
-				    memcmp(keys[k].hash, taken[i].hash, CONF_HASH_BYTES) == 0;
+					memcmp(keys[k].hash, taken[i].hash, CONF_HASH_BYTES) == 0;
 		}
 	} while (taken_count);
 	return any_lost;
@@ -218,10 +219,10 @@ static void a_prefix_stays_within_its_quota(void **state)
 	enum { QUOTA_OBJECTS = 16 };
 	struct conf *conf = *state;
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix),
-	    .text = "conf@q@",
-	    .text_bytes = 7,
-	    .quota_bytes = (uint64_t)QUOTA_OBJECTS * CONF_OBJECT_BYTES,
+		.struct_bytes = sizeof(prefix),
+		.text = "conf@q@",
+		.text_bytes = 7,
+		.quota_bytes = (uint64_t)QUOTA_OBJECTS * CONF_OBJECT_BYTES,
 	};
 	uint32_t id;
 	size_t present;
@@ -243,14 +244,14 @@ static void a_prefix_stays_within_its_quota(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(a_full_store_makes_room_and_keeps_right_bytes),
-    conf_test(what_can_never_fit_is_no_pressure),
-    conf_test(removed_space_comes_back),
-    conf_test(holes_left_by_small_objects_take_a_large_one),
-    conf_test(sizes_mixed_at_random_always_find_room),
-    conf_test(every_evicted_key_is_in_the_feed),
-    conf_test(a_feed_that_runs_over_says_so),
-    conf_test(a_prefix_stays_within_its_quota),
+	conf_test(a_full_store_makes_room_and_keeps_right_bytes),
+	conf_test(what_can_never_fit_is_no_pressure),
+	conf_test(removed_space_comes_back),
+	conf_test(holes_left_by_small_objects_take_a_large_one),
+	conf_test(sizes_mixed_at_random_always_find_room),
+	conf_test(every_evicted_key_is_in_the_feed),
+	conf_test(a_feed_that_runs_over_says_so),
+	conf_test(a_prefix_stays_within_its_quota),
 };
 
 CONF_GROUP(conf_space_group, tests);

@@ -19,15 +19,15 @@ struct runner {
 };
 
 static struct kvh_result one(struct runner *runner, const struct kvh_key *key, void *memory,
-			     bool put)
+                             bool put)
 {
 	const struct kvh_segment segment = {memory, BYTES};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
 	struct kvh_result result = {0};
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = key, .values = &value, .results = &result};
+		.count = 1, .keys = key, .values = &value, .results = &result};
 	kvh_status status = put ? kvh_store_put(runner->conf->store, &batch, NULL, NULL)
-				: kvh_store_get(runner->conf->store, &batch, NULL);
+	                        : kvh_store_get(runner->conf->store, &batch, NULL);
 
 	if (status)
 		runner->unexpected++;
@@ -56,7 +56,7 @@ static void get_one(struct runner *runner, const struct kvh_key *key, uint64_t n
 	if (value != BYTES) {
 		runner->missing++;
 		runner->unexpected +=
-		    value != KVH_OBJECT_NOT_FOUND && value != KVH_REPLICA_IS_NOT_READY;
+			value != KVH_OBJECT_NOT_FOUND && value != KVH_REPLICA_IS_NOT_READY;
 		return;
 	}
 	for (uint64_t writer = 0; writer < THREADS && !whole; writer++)
@@ -73,9 +73,9 @@ static void run_all(struct conf *conf, struct runner *runners, kvh_thread_fn fn)
 		runners[i].conf = conf;
 		runners[i].source = conf->source + i * BYTES;
 		runners[i].target = conf->target + i * BYTES;
-		assert_int_equal(
-		    env->ops->thread_create(env->ctx, &runners[i].thread, "conf", fn, &runners[i]),
-		    KVH_OK);
+		assert_int_equal(env->ops->thread_create(env->ctx, &runners[i].thread, "conf", fn,
+		                                         &runners[i]),
+		                 KVH_OK);
 	}
 	for (size_t i = 0; i < THREADS; i++)
 		env->ops->thread_join(env->ctx, runners[i].thread);
@@ -200,9 +200,9 @@ static void removing_under_readers_never_shows_other_bytes(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(writers_of_one_key_leave_the_bytes_of_one),
-    conf_test(readers_under_eviction_get_right_bytes_or_a_miss),
-    conf_test(removing_under_readers_never_shows_other_bytes),
+	conf_test(writers_of_one_key_leave_the_bytes_of_one),
+	conf_test(readers_under_eviction_get_right_bytes_or_a_miss),
+	conf_test(removing_under_readers_never_shows_other_bytes),
 };
 
 CONF_GROUP(conf_threads_group, tests);

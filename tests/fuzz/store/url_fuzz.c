@@ -88,8 +88,8 @@ static void check_read(const struct kvh_url *url)
 	uint64_t size = 0;
 	bool flag = false;
 	const struct kvh_url_known known[] = {
-	    {"size", KVH_URL_SIZE, &size, 4096, UINT64_MAX},
-	    {"verify", KVH_URL_FLAG, &flag, 0, 0},
+		{"size", KVH_URL_SIZE, &size, 4096, UINT64_MAX},
+		{"verify", KVH_URL_FLAG, &flag, 0, 0},
 	};
 	struct kvh_error error = {0};
 

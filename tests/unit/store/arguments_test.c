@@ -111,7 +111,7 @@ static void no_store_is_refused(void **state)
 static void keys_that_fit_no_prefix_are_refused(void **state)
 {
 	static const uint32_t bad_ids[] = {1, 100, KVH_PREFIXES_MAX - 1, KVH_PREFIXES_MAX,
-					   UINT32_MAX};
+	                                   UINT32_MAX};
 	static const uint32_t bad_lengths[] = {0, 1, 7, 9, 1024, UINT32_MAX};
 	struct scripted *scripted = *state;
 
@@ -135,10 +135,10 @@ static void any_length_of_a_free_prefix_is_taken(void **state)
 	static uint8_t hash[KVH_KEY_HASH_BYTES_MAX + 1];
 	struct scripted *scripted = *state;
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix), .text = "any@", .text_bytes = 4};
+		.struct_bytes = sizeof(prefix), .text = "any@", .text_bytes = 4};
 
 	assert_int_equal(kvh_store_prefix(scripted->store, &prefix, &scripted->key.prefix_id, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	scripted->calls = 0;
 	scripted->key.hash = hash;
 	scripted->key.hash_bytes = 0;
@@ -166,7 +166,7 @@ static void one_bad_key_anywhere_refuses_the_batch(void **state)
 		keys[bad].hash_bytes = 5;
 		memset(results, 0, sizeof(results));
 		assert_int_equal(kvh_store_exists(scripted->store, &batch, 0, NULL),
-				 KVH_INVALID_PARAMS);
+		                 KVH_INVALID_PARAMS);
 		for (size_t i = 0; i < COUNT; i++)
 			assert_int_equal(results[i].value, KVH_NO_ANSWER);
 	}
@@ -209,17 +209,17 @@ static void segments_outside_of_registered_memory_are_refused(void **state)
 	unsigned char *memory = scripted->memory;
 	unsigned char elsewhere[64];
 	const struct kvh_segment bad[] = {
-	    {NULL, 64},
-	    {elsewhere, 64},
-	    {memory, 0},
-	    {memory - 1, 1},
-	    {memory - 1, 64},
-	    {memory, SCRIPTED_MEMORY_BYTES + 1},
-	    {memory + SCRIPTED_MEMORY_BYTES, 1},
-	    {memory + SCRIPTED_MEMORY_BYTES - 1, 2},
-	    {memory + 10, SIZE_MAX},
-	    {memory + 10, SIZE_MAX - (uintptr_t)memory},
-	    {memory, SIZE_MAX / 2},
+		{NULL, 64},
+		{elsewhere, 64},
+		{memory, 0},
+		{memory - 1, 1},
+		{memory - 1, 64},
+		{memory, SCRIPTED_MEMORY_BYTES + 1},
+		{memory + SCRIPTED_MEMORY_BYTES, 1},
+		{memory + SCRIPTED_MEMORY_BYTES - 1, 2},
+		{memory + 10, SIZE_MAX},
+		{memory + 10, SIZE_MAX - (uintptr_t)memory},
+		{memory, SIZE_MAX / 2},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -306,19 +306,19 @@ static void put_options_out_of_range_are_refused(void **state)
 	struct scripted *scripted = *state;
 	struct kvh_token token;
 	const struct kvh_put_options bad[] = {
-	    {.struct_bytes = 0},
-	    {.struct_bytes = 7},
-	    {.struct_bytes = SIZE_MAX},
-	    {.struct_bytes = sizeof(bad[0]), .flags = 4},
-	    {.struct_bytes = sizeof(bad[0]), .flags = UINT32_MAX, .tokens = &token},
-	    {.struct_bytes = sizeof(bad[0]), .flags = KVH_PUT_HOLD},
-	    {.struct_bytes = sizeof(bad[0]), .tokens = &token},
-	    {.struct_bytes = sizeof(bad[0]), .priority = 4},
-	    {.struct_bytes = sizeof(bad[0]), .reserved = 1},
-	    {.struct_bytes = sizeof(bad[0]), .keep_seconds = 1, .expire_seconds = 1},
-	    {.struct_bytes = sizeof(bad[0]), .preferred_node = ""},
-	    {.struct_bytes = sizeof(bad[0]), .preferred_node = "a b"},
-	    {.struct_bytes = sizeof(bad[0]), .preferred_node = long_name},
+		{.struct_bytes = 0},
+		{.struct_bytes = 7},
+		{.struct_bytes = SIZE_MAX},
+		{.struct_bytes = sizeof(bad[0]), .flags = 4},
+		{.struct_bytes = sizeof(bad[0]), .flags = UINT32_MAX, .tokens = &token},
+		{.struct_bytes = sizeof(bad[0]), .flags = KVH_PUT_HOLD},
+		{.struct_bytes = sizeof(bad[0]), .tokens = &token},
+		{.struct_bytes = sizeof(bad[0]), .priority = 4},
+		{.struct_bytes = sizeof(bad[0]), .reserved = 1},
+		{.struct_bytes = sizeof(bad[0]), .keep_seconds = 1, .expire_seconds = 1},
+		{.struct_bytes = sizeof(bad[0]), .preferred_node = ""},
+		{.struct_bytes = sizeof(bad[0]), .preferred_node = "a b"},
+		{.struct_bytes = sizeof(bad[0]), .preferred_node = long_name},
 	};
 
 	memset(long_name, 'n', sizeof(long_name) - 1);
@@ -329,7 +329,7 @@ static void put_options_out_of_range_are_refused(void **state)
 	}
 	assert_int_equal(scripted_calls(scripted), 0);
 	assert_int_equal(kvh_store_exists(scripted->store, &scripted->batch, 2, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(scripted_calls(scripted), 0);
 }
 
@@ -339,13 +339,13 @@ static void put_options_in_range_arrive(void **state)
 	struct scripted *scripted = *state;
 	struct kvh_token token = {{1, 2, 3}};
 	const struct kvh_put_options options = {
-	    .struct_bytes = sizeof(options),
-	    .flags = KVH_PUT_HOLD | KVH_PUT_LIFECYCLE_GROUP,
-	    .replicas = 2,
-	    .priority = 3,
-	    .keep_seconds = 60,
-	    .preferred_node = "node-7",
-	    .tokens = &token,
+		.struct_bytes = sizeof(options),
+		.flags = KVH_PUT_HOLD | KVH_PUT_LIFECYCLE_GROUP,
+		.replicas = 2,
+		.priority = 3,
+		.keep_seconds = 60,
+		.preferred_node = "node-7",
+		.tokens = &token,
 	};
 
 	assert_int_equal(put_with(scripted, &options), KVH_OK);
@@ -368,9 +368,9 @@ static void what_the_store_can_not_do_is_not_asked_of_it(void **state)
 	struct scripted *poor = scripted_new();
 	struct kvh_token token;
 	const struct kvh_put_options wishes[] = {
-	    {.struct_bytes = sizeof(wishes[0]), .flags = KVH_PUT_HOLD, .tokens = &token},
-	    {.struct_bytes = sizeof(wishes[0]), .flags = KVH_PUT_LIFECYCLE_GROUP},
-	    {.struct_bytes = sizeof(wishes[0]), .replicas = 2},
+		{.struct_bytes = sizeof(wishes[0]), .flags = KVH_PUT_HOLD, .tokens = &token},
+		{.struct_bytes = sizeof(wishes[0]), .flags = KVH_PUT_LIFECYCLE_GROUP},
+		{.struct_bytes = sizeof(wishes[0]), .replicas = 2},
 	};
 	struct kvh_evicted_key evicted;
 	enum kvh_tier tier;
@@ -384,12 +384,12 @@ static void what_the_store_can_not_do_is_not_asked_of_it(void **state)
 		assert_int_equal(put_with(poor, &wishes[i]), KVH_NOT_SUPPORTED);
 	memset(&token, 0, sizeof(token));
 	assert_int_equal(kvh_store_commit(poor->store, &token, 1, &poor->result),
-			 KVH_NOT_SUPPORTED);
+	                 KVH_NOT_SUPPORTED);
 	assert_int_equal(kvh_store_abort(poor->store, &token, 1, &poor->result), KVH_NOT_SUPPORTED);
 	assert_int_equal(kvh_store_tiers(poor->store, &poor->key, 1, &tier, NULL),
-			 KVH_NOT_SUPPORTED);
+	                 KVH_NOT_SUPPORTED);
 	assert_int_equal(kvh_store_take_evicted(poor->store, &evicted, 1, &count, &lost),
-			 KVH_NOT_SUPPORTED);
+	                 KVH_NOT_SUPPORTED);
 	assert_int_equal(scripted_calls(poor), 0);
 	assert_int_equal(kvh_store_close(poor->store, 0), KVH_OK);
 	free(poor);
@@ -400,12 +400,12 @@ static void a_lifecycle_group_needs_a_family(void **state)
 {
 	struct scripted *scripted = *state;
 	const struct kvh_put_options options = {.struct_bytes = sizeof(options),
-						.flags = KVH_PUT_LIFECYCLE_GROUP};
+	                                        .flags = KVH_PUT_LIFECYCLE_GROUP};
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix), .text = "alone@", .text_bytes = 6};
+		.struct_bytes = sizeof(prefix), .text = "alone@", .text_bytes = 6};
 
 	assert_int_equal(kvh_store_prefix(scripted->store, &prefix, &scripted->key.prefix_id, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	scripted->calls = 0;
 	assert_int_equal(put_with(scripted, &options), KVH_INVALID_PARAMS);
 	assert_int_equal(scripted_calls(scripted), 0);
@@ -421,10 +421,10 @@ static void structs_of_other_versions_are_taken_by_their_size(void **state)
 	} newer = {.known = {.struct_bytes = sizeof(newer), .priority = 1}};
 	/* Ends before keep_seconds; what lies behind is not its. */
 	struct kvh_put_options older = {
-	    .struct_bytes = offsetof(struct kvh_put_options, keep_seconds),
-	    .priority = 2,
-	    .keep_seconds = 99,
-	    .expire_seconds = 99,
+		.struct_bytes = offsetof(struct kvh_put_options, keep_seconds),
+		.priority = 2,
+		.keep_seconds = 99,
+		.expire_seconds = 99,
 	};
 
 	assert_int_equal(put_with(scripted, &newer.known), KVH_OK);
@@ -454,7 +454,7 @@ static void a_call_that_is_over_is_not_begun(void **state)
 	assert_int_equal(scripted->result.value, KVH_NO_ANSWER);
 	call.struct_bytes = 3;
 	assert_int_equal(kvh_store_get(scripted->store, &scripted->batch, &call),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(scripted_calls(scripted), 1);
 }
 
@@ -475,7 +475,7 @@ static void the_other_calls_refuse_what_is_missing(void **state)
 	assert_int_equal(kvh_store_commit(store, NULL, 1, &scripted->result), no);
 	assert_int_equal(kvh_store_commit(store, &token, 0, &scripted->result), no);
 	assert_int_equal(kvh_store_commit(store, &token, KVH_BATCH_KEYS_MAX + 1, &scripted->result),
-			 no);
+	                 no);
 	assert_int_equal(kvh_store_abort(store, &token, 1, NULL), no);
 	assert_int_equal(kvh_store_tiers(store, NULL, 1, &tier, NULL), no);
 	assert_int_equal(kvh_store_tiers(store, &scripted->key, 0, &tier, NULL), no);
@@ -504,14 +504,14 @@ static void outputs_are_written_on_success_only(void **state)
 	assert_int_equal(kvh_store_clear(scripted->store, NULL, &removed), -4242);
 	assert_int_equal(removed, 7);
 	assert_int_equal(kvh_store_take_evicted(scripted->store, &evicted, 1, &count, &lost),
-			 -4242);
+	                 -4242);
 	assert_int_equal(count, 7);
 	assert_false(lost);
 	scripted->answer = KVH_OK;
 	assert_int_equal(kvh_store_clear(scripted->store, NULL, &removed), KVH_OK);
 	assert_int_equal(removed, 3);
 	assert_int_equal(kvh_store_take_evicted(scripted->store, &evicted, 1, &count, &lost),
-			 KVH_OK);
+	                 KVH_OK);
 	assert_int_equal(count, 0);
 	assert_true(lost);
 }
@@ -519,25 +519,25 @@ static void outputs_are_written_on_success_only(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    scripted_test(a_good_batch_reaches_the_backend),
-	    scripted_test(batches_without_shape_are_refused),
-	    scripted_test(no_store_is_refused),
-	    scripted_test(keys_that_fit_no_prefix_are_refused),
-	    scripted_test(any_length_of_a_free_prefix_is_taken),
-	    scripted_test(one_bad_key_anywhere_refuses_the_batch),
-	    scripted_test(the_log_names_the_index_and_the_fault),
-	    scripted_test(refused_calls_do_not_flood_the_log),
-	    scripted_test(segments_outside_of_registered_memory_are_refused),
-	    scripted_test(lists_without_shape_are_refused),
-	    scripted_test(blocks_outside_of_their_layout_are_refused),
-	    scripted_test(put_options_out_of_range_are_refused),
-	    scripted_test(put_options_in_range_arrive),
-	    scripted_test(what_the_store_can_not_do_is_not_asked_of_it),
-	    scripted_test(a_lifecycle_group_needs_a_family),
-	    scripted_test(structs_of_other_versions_are_taken_by_their_size),
-	    scripted_test(a_call_that_is_over_is_not_begun),
-	    scripted_test(the_other_calls_refuse_what_is_missing),
-	    scripted_test(outputs_are_written_on_success_only),
+		scripted_test(a_good_batch_reaches_the_backend),
+		scripted_test(batches_without_shape_are_refused),
+		scripted_test(no_store_is_refused),
+		scripted_test(keys_that_fit_no_prefix_are_refused),
+		scripted_test(any_length_of_a_free_prefix_is_taken),
+		scripted_test(one_bad_key_anywhere_refuses_the_batch),
+		scripted_test(the_log_names_the_index_and_the_fault),
+		scripted_test(refused_calls_do_not_flood_the_log),
+		scripted_test(segments_outside_of_registered_memory_are_refused),
+		scripted_test(lists_without_shape_are_refused),
+		scripted_test(blocks_outside_of_their_layout_are_refused),
+		scripted_test(put_options_out_of_range_are_refused),
+		scripted_test(put_options_in_range_arrive),
+		scripted_test(what_the_store_can_not_do_is_not_asked_of_it),
+		scripted_test(a_lifecycle_group_needs_a_family),
+		scripted_test(structs_of_other_versions_are_taken_by_their_size),
+		scripted_test(a_call_that_is_over_is_not_begun),
+		scripted_test(the_other_calls_refuse_what_is_missing),
+		scripted_test(outputs_are_written_on_success_only),
 	};
 
 	return cmocka_run_group_tests_name("store_arguments", tests, NULL, NULL);

@@ -38,12 +38,12 @@ struct rule {
 };
 
 static bool follow_rule(void *user, enum kvh_fault_point point, const void *key, size_t key_bytes,
-			int64_t *number)
+                        int64_t *number)
 {
 	const struct rule *rule = user;
 
 	if (point != rule->point || (rule->key && (strlen(rule->key) != key_bytes ||
-						   memcmp(rule->key, key, key_bytes) != 0)))
+	                                           memcmp(rule->key, key, key_bytes) != 0)))
 		return false;
 	*number = rule->number;
 	return true;
@@ -69,15 +69,15 @@ static int disarm_teardown(void **state)
 static void a_whole_call_can_fail_before_anything_is_done(void **state)
 {
 	static const char *const points[] = {
-	    "store/exists",	  "store/put",	   "store/get",	     "store/remove",
-	    "store/commit",	  "store/abort",   "store/clear",    "store/tiers",
-	    "store/take_evicted", "store/quiesce", "store/register", "store/unregister",
-	    "store/prefix",
+		"store/exists",       "store/put",     "store/get",      "store/remove",
+		"store/commit",       "store/abort",   "store/clear",    "store/tiers",
+		"store/take_evicted", "store/quiesce", "store/register", "store/unregister",
+		"store/prefix",
 	};
 	struct scripted *scripted = *state;
 	struct kvh_store *store = scripted->store;
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix), .text = "z@", .text_bytes = 2};
+		.struct_bytes = sizeof(prefix), .text = "z@", .text_bytes = 2};
 	struct kvh_evicted_key evicted;
 	struct kvh_token token;
 	enum kvh_tier tier;
@@ -105,7 +105,7 @@ static void a_whole_call_can_fail_before_anything_is_done(void **state)
 		status[12] = kvh_store_prefix(store, &prefix, &id, NULL);
 		if (status[10])
 			assert_int_equal(kvh_store_register(store, memory, 8, 1, &region, NULL),
-					 KVH_OK);
+			                 KVH_OK);
 		status[11] = kvh_store_unregister(store, region, 0);
 		kvh_fault_disarm_all();
 		if (status[11])
@@ -124,7 +124,7 @@ static void one_key_of_a_put_can_fail_and_is_not_put(void **state)
 	struct rule rule = {KVH_FAULT_STORE_PUT_KEY, KEY_2_TEXT, KVH_TRANSFER_FAIL};
 	struct four four;
 	const struct kvh_put_options options = {
-	    .struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = four.tokens};
+		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = four.tokens};
 
 	make_four(scripted, &four);
 	scripted->value = 0;
@@ -180,8 +180,8 @@ static void a_key_in_doubt_is_not_quiet(void **state)
 static void when_every_key_fails_the_backend_is_not_called(void **state)
 {
 	static const enum kvh_fault_point points[] = {
-	    KVH_FAULT_STORE_EXISTS_KEY, KVH_FAULT_STORE_PUT_KEY, KVH_FAULT_STORE_GET_KEY,
-	    KVH_FAULT_STORE_REMOVE_KEY};
+		KVH_FAULT_STORE_EXISTS_KEY, KVH_FAULT_STORE_PUT_KEY, KVH_FAULT_STORE_GET_KEY,
+		KVH_FAULT_STORE_REMOVE_KEY};
 	struct scripted *scripted = *state;
 	struct four four;
 
@@ -222,12 +222,12 @@ static void no_memory_behind_a_fault_point_fails_the_call(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    fault_test(a_whole_call_can_fail_before_anything_is_done),
-	    fault_test(one_key_of_a_put_can_fail_and_is_not_put),
-	    fault_test(one_answer_can_be_lost),
-	    fault_test(a_key_in_doubt_is_not_quiet),
-	    fault_test(when_every_key_fails_the_backend_is_not_called),
-	    fault_test(no_memory_behind_a_fault_point_fails_the_call),
+		fault_test(a_whole_call_can_fail_before_anything_is_done),
+		fault_test(one_key_of_a_put_can_fail_and_is_not_put),
+		fault_test(one_answer_can_be_lost),
+		fault_test(a_key_in_doubt_is_not_quiet),
+		fault_test(when_every_key_fails_the_backend_is_not_called),
+		fault_test(no_memory_behind_a_fault_point_fails_the_call),
 	};
 
 	return cmocka_run_group_tests_name("store_faults", tests, NULL, NULL);

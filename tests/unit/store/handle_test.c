@@ -16,10 +16,10 @@ static void openings_without_shape_are_refused_and_close_the_backend(void **stat
 	const struct kvh_env no_env = {0};
 	const struct kvh_device no_device = {0};
 	const struct kvh_store_options bad[] = {
-	    {.struct_bytes = 0},
-	    {.struct_bytes = 9},
-	    {.struct_bytes = sizeof(bad[0]), .env = &no_env},
-	    {.struct_bytes = sizeof(bad[0]), .device = &no_device},
+		{.struct_bytes = 0},
+		{.struct_bytes = 9},
+		{.struct_bytes = sizeof(bad[0]), .env = &no_env},
+		{.struct_bytes = sizeof(bad[0]), .device = &no_device},
 	};
 	struct scripted *scripted = scripted_new();
 	struct kvh_store_ops ops = *scripted_ops();
@@ -30,7 +30,7 @@ static void openings_without_shape_are_refused_and_close_the_backend(void **stat
 	for (uint32_t i = 0; i < COUNT_OF(bad); i++) {
 		memset(&error, 0, sizeof(error));
 		assert_int_equal(kvh_store_open_ops(&ops, scripted, &bad[i], &store, &error),
-				 KVH_INVALID_PARAMS);
+		                 KVH_INVALID_PARAMS);
 		assert_int_equal(error.status, KVH_INVALID_PARAMS);
 		assert_true(error.text[0]);
 		assert_int_equal(scripted->closed, i + 1);
@@ -38,11 +38,11 @@ static void openings_without_shape_are_refused_and_close_the_backend(void **stat
 	assert_int_equal(kvh_store_open_ops(&ops, scripted, NULL, NULL, NULL), KVH_INVALID_PARAMS);
 	assert_int_equal(scripted->closed, COUNT_OF(bad) + 1);
 	assert_int_equal(kvh_store_open_ops(NULL, scripted, NULL, &store, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	/* A table of which nothing is known can't be called, not even to close. */
 	ops.struct_bytes = 5;
 	assert_int_equal(kvh_store_open_ops(&ops, scripted, NULL, &store, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(scripted->closed, COUNT_OF(bad) + 1);
 	assert_null(store);
 	assert_int_equal(kvh_store_close(NULL, 0), KVH_OK);
@@ -78,7 +78,7 @@ static void a_backend_that_has_nothing_answers_not_supported(void **state)
 {
 	const struct kvh_store_ops ops = {.struct_bytes = sizeof(ops)};
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix), .text = "a@", .text_bytes = 2};
+		.struct_bytes = sizeof(prefix), .text = "a@", .text_bytes = 2};
 	struct kvh_store_caps caps = {.struct_bytes = sizeof(caps)};
 	struct kvh_store *store;
 	unsigned char memory[8];
@@ -91,7 +91,7 @@ static void a_backend_that_has_nothing_answers_not_supported(void **state)
 	assert_false(caps.hold || caps.lifecycle || caps.tiers || caps.evicted);
 	assert_int_equal(caps.replicas_max, 1);
 	assert_int_equal(kvh_store_register(store, memory, 8, KVH_MEMORY_HOST, &region, NULL),
-			 KVH_NOT_SUPPORTED);
+	                 KVH_NOT_SUPPORTED);
 	assert_int_equal(kvh_store_prefix(store, &prefix, &id, NULL), KVH_NOT_SUPPORTED);
 	assert_int_equal(kvh_store_clear(store, NULL, NULL), KVH_NOT_SUPPORTED);
 	assert_int_equal(kvh_store_quiesce(store, 0), KVH_NOT_SUPPORTED);
@@ -127,7 +127,8 @@ static struct kvh_thread *start_held_call(struct scripted *scripted)
 	scripted->value = 64;
 	__atomic_store_n(&scripted->hold, 1, __ATOMIC_SEQ_CST);
 	assert_int_equal(
-	    posix()->ops->thread_create(posix()->ctx, &thread, "held", call_get, scripted), KVH_OK);
+		posix()->ops->thread_create(posix()->ctx, &thread, "held", call_get, scripted),
+		KVH_OK);
 	while (!__atomic_load_n(&scripted->inside, __ATOMIC_SEQ_CST))
 		posix()->ops->sleep_ns(posix()->ctx, 100000);
 	return thread;
@@ -174,8 +175,8 @@ static void close_is_woken_by_the_last_call(void **state)
 	struct kvh_thread *releaser;
 
 	assert_int_equal(
-	    posix()->ops->thread_create(posix()->ctx, &releaser, "let go", let_go, scripted),
-	    KVH_OK);
+		posix()->ops->thread_create(posix()->ctx, &releaser, "let go", let_go, scripted),
+		KVH_OK);
 	/* No deadline: without the wake-up this would hang. */
 	assert_int_equal(kvh_store_close(scripted->store, 0), KVH_OK);
 	assert_int_equal(scripted->closed, 1);
@@ -193,7 +194,7 @@ static void unregister_waits_for_calls_to_its_deadline(void **state)
 	uint32_t calls = scripted_calls(scripted);
 
 	assert_int_equal(kvh_store_unregister(scripted->store, scripted->region, soon()),
-			 KVH_TIMEOUT);
+	                 KVH_TIMEOUT);
 	assert_int_equal(kvh_store_unregister(scripted->store, scripted->region, 1), KVH_TIMEOUT);
 	/* The backend was not told yet. */
 	assert_int_equal(scripted_calls(scripted), calls);
@@ -202,7 +203,7 @@ static void unregister_waits_for_calls_to_its_deadline(void **state)
 	assert_int_equal(kvh_store_put(scripted->store, &scripted->batch, NULL, NULL), KVH_OK);
 	assert_int_equal(kvh_store_unregister(scripted->store, scripted->region, soon()), KVH_OK);
 	assert_int_equal(kvh_store_put(scripted->store, &scripted->batch, NULL, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 }
 
 /* proves: D-23 */
@@ -228,7 +229,7 @@ static void every_call_in_a_child_is_refused(void **state)
 	if (child == 0) {
 		const struct kvh_token token = {{0}};
 		const struct kvh_prefix prefix = {
-		    .struct_bytes = sizeof(prefix), .text = "a@", .text_bytes = 2};
+			.struct_bytes = sizeof(prefix), .text = "a@", .text_bytes = 2};
 		struct kvh_store_stats stats = {.struct_bytes = sizeof(stats)};
 		kvh_region_id region;
 		char text[64];
@@ -296,17 +297,17 @@ static void regions_come_and_go_under_calls(void **state)
 		hammers[i].scripted = scripted;
 		hammers[i].stop = &stop;
 		assert_int_equal(posix()->ops->thread_create(posix()->ctx, &hammers[i].thread,
-							     "hammer", hammer_explicit,
-							     &hammers[i]),
-				 KVH_OK);
+		                                             "hammer", hammer_explicit,
+		                                             &hammers[i]),
+		                 KVH_OK);
 	}
 	for (int i = 0; i < ROUNDS; i++) {
 		assert_int_equal(kvh_store_unregister(scripted->store, scripted->region, 0),
-				 KVH_OK);
+		                 KVH_OK);
 		assert_int_equal(kvh_store_register(scripted->store, scripted->memory,
-						    SCRIPTED_MEMORY_BYTES, KVH_MEMORY_HOST,
-						    &scripted->region, NULL),
-				 KVH_OK);
+		                                    SCRIPTED_MEMORY_BYTES, KVH_MEMORY_HOST,
+		                                    &scripted->region, NULL),
+		                 KVH_OK);
 	}
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	for (size_t i = 0; i < THREADS; i++) {
@@ -390,17 +391,17 @@ static void a_shut_gate_lets_nobody_in_and_everybody_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(openings_without_shape_are_refused_and_close_the_backend),
-	    cmocka_unit_test(no_memory_at_any_place_of_open_leaves_nothing),
-	    cmocka_unit_test(a_backend_that_has_nothing_answers_not_supported),
-	    scripted_test(close_waits_for_calls_to_its_deadline),
-	    scripted_test(close_is_woken_by_the_last_call),
-	    scripted_test(unregister_waits_for_calls_to_its_deadline),
-	    scripted_test(close_asks_whether_bytes_still_move),
-	    scripted_test(every_call_in_a_child_is_refused),
-	    scripted_test(regions_come_and_go_under_calls),
-	    gate_test(a_grace_period_is_not_kept_up_by_later_calls),
-	    gate_test(a_shut_gate_lets_nobody_in_and_everybody_out),
+		cmocka_unit_test(openings_without_shape_are_refused_and_close_the_backend),
+		cmocka_unit_test(no_memory_at_any_place_of_open_leaves_nothing),
+		cmocka_unit_test(a_backend_that_has_nothing_answers_not_supported),
+		scripted_test(close_waits_for_calls_to_its_deadline),
+		scripted_test(close_is_woken_by_the_last_call),
+		scripted_test(unregister_waits_for_calls_to_its_deadline),
+		scripted_test(close_asks_whether_bytes_still_move),
+		scripted_test(every_call_in_a_child_is_refused),
+		scripted_test(regions_come_and_go_under_calls),
+		gate_test(a_grace_period_is_not_kept_up_by_later_calls),
+		gate_test(a_shut_gate_lets_nobody_in_and_everybody_out),
 	};
 
 	return cmocka_run_group_tests_name("store_handle", tests, NULL, NULL);

@@ -91,9 +91,9 @@ static void stats_and_caps_go_into_structs_of_other_sizes(void **state)
 		uint64_t behind;
 	} larger = {.stats = {.struct_bytes = sizeof(larger)}, .behind = 7};
 	struct kvh_store_stats smaller = {
-	    .struct_bytes = offsetof(struct kvh_store_stats, used_bytes), .used_bytes = 7};
+		.struct_bytes = offsetof(struct kvh_store_stats, used_bytes), .used_bytes = 7};
 	struct kvh_store_caps caps = {.struct_bytes = offsetof(struct kvh_store_caps, replicas_max),
-				      .replicas_max = 7};
+	                              .replicas_max = 7};
 
 	assert_int_equal(kvh_store_get_stats(scripted->store, &larger.stats), KVH_OK);
 	assert_int_equal(larger.stats.objects, 5);
@@ -154,15 +154,15 @@ static void metrics_are_prometheus_text(void **state)
 	assert_int_equal(text[99], 0);
 	assert_int_equal(text[100], '!');
 	assert_int_equal(kvh_store_stats_text(scripted->store, text, sizeof(text), &needed),
-			 KVH_OK);
+	                 KVH_OK);
 	assert_int_equal(strlen(text) + 1, needed);
 	assert_non_null(strstr(text, "kvhold_store_put_bytes_total{store=\"scripted\"} 64\n"));
 	assert_non_null(
-	    strstr(text, "kvhold_store_calls_total{store=\"scripted\",op=\"put\"} 1\n"));
+		strstr(text, "kvhold_store_calls_total{store=\"scripted\",op=\"put\"} 1\n"));
 	assert_non_null(strstr(text, "# TYPE kvhold_store_objects gauge\n"));
 	assert_exposition(text);
 	assert_int_equal(kvh_store_stats_text(scripted->store, NULL, 5, &needed),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_store_stats_text(NULL, text, 5, &needed), KVH_INVALID_PARAMS);
 }
 
@@ -174,21 +174,21 @@ static void refused_calls_are_counted_as_failures(void **state)
 
 	scripted->key.hash = NULL;
 	assert_int_equal(kvh_store_get(scripted->store, &scripted->batch, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_store_stats_text(scripted->store, text, sizeof(text), NULL), KVH_OK);
-	assert_non_null(
-	    strstr(text, "kvhold_store_call_failures_total{store=\"scripted\",op=\"get\"} 1\n"));
+	assert_non_null(strstr(
+		text, "kvhold_store_call_failures_total{store=\"scripted\",op=\"get\"} 1\n"));
 	assert_int_equal(stats_of(scripted).get_keys, 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    scripted_test(keys_and_bytes_are_counted_by_outcome),
-	    scripted_test(bytes_of_a_batch_are_those_of_its_good_keys),
-	    scripted_test(stats_and_caps_go_into_structs_of_other_sizes),
-	    scripted_test(metrics_are_prometheus_text),
-	    scripted_test(refused_calls_are_counted_as_failures),
+		scripted_test(keys_and_bytes_are_counted_by_outcome),
+		scripted_test(bytes_of_a_batch_are_those_of_its_good_keys),
+		scripted_test(stats_and_caps_go_into_structs_of_other_sizes),
+		scripted_test(metrics_are_prometheus_text),
+		scripted_test(refused_calls_are_counted_as_failures),
 	};
 
 	return cmocka_run_group_tests_name("store_metrics", tests, NULL, NULL);

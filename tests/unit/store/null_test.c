@@ -18,7 +18,7 @@ static void assert_answers(const char *url, int64_t exists)
 {
 	struct kvh_store *store = open_null(url);
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix), .text = "m@", .text_bytes = 2};
+		.struct_bytes = sizeof(prefix), .text = "m@", .text_bytes = 2};
 	unsigned char memory[256];
 	const struct kvh_segment segments[] = {{memory, 100}, {memory + 128, 28}};
 	const struct kvh_segment_template block = {memory, 64, 48};
@@ -33,7 +33,7 @@ static void assert_answers(const char *url, int64_t exists)
 	memset(memory, 0xee, sizeof(memory));
 	assert_int_equal(kvh_store_prefix(store, &prefix, &key.prefix_id, NULL), KVH_OK);
 	assert_int_equal(kvh_store_register(store, memory, sizeof(memory), 0, &region, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	assert_int_equal(kvh_store_exists(store, &batch, 0, NULL), KVH_OK);
 	assert_int_equal(result.value, exists);
 	assert_int_equal(kvh_store_put(store, &batch, NULL, NULL), KVH_OK);
@@ -88,8 +88,8 @@ static void null_claims_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(null_answers_without_touching_memory),
-	    cmocka_unit_test(null_claims_nothing),
+		cmocka_unit_test(null_answers_without_touching_memory),
+		cmocka_unit_test(null_claims_nothing),
 	};
 
 	return cmocka_run_group_tests_name("store_null", tests, NULL, NULL);

@@ -23,8 +23,9 @@ static int null_teardown(void **state)
 
 static struct kvh_prefix text_prefix(const char *text)
 {
-	return (struct kvh_prefix){
-	    .struct_bytes = sizeof(struct kvh_prefix), .text = text, .text_bytes = strlen(text)};
+	return (struct kvh_prefix){.struct_bytes = sizeof(struct kvh_prefix),
+	                           .text = text,
+	                           .text_bytes = strlen(text)};
 }
 
 /* The id, or a status. */
@@ -68,8 +69,9 @@ static void prefixes_out_of_range_are_refused(void **state)
 {
 	static char long_text[KVH_PREFIX_TEXT_BYTES_MAX + 2];
 	static char identity[KVH_IDENTITY_BYTES_MAX + 1];
-	static const char *const bad_texts[] = {
-	    "", "m", "m@1", "m@f", "m@Z", "a b@", "a\t@", "\n@", "m@\x7f", "\xc3\xa9@", "m@\x80"};
+	static const char *const bad_texts[] = {"",       "m",         "m@1",   "m@f",
+	                                        "m@Z",    "a b@",      "a\t@",  "\n@",
+	                                        "m@\x7f", "\xc3\xa9@", "m@\x80"};
 	const struct kvh_prefix good = text_prefix("m@");
 	struct kvh_prefix prefix;
 	kvh_status no = KVH_INVALID_PARAMS;
@@ -185,7 +187,7 @@ static void no_memory_for_a_prefix_can_be_tried_again(void **state)
 /* ---- text --------------------------------------------------------------------------------- */
 
 static struct kvh_key key_of(struct kvh_store *store, const char *prefix_text, const uint8_t *hash,
-			     uint32_t hash_bytes)
+                             uint32_t hash_bytes)
 {
 	struct kvh_prefix prefix = text_prefix(prefix_text);
 	int64_t id = intern(store, &prefix);
@@ -228,10 +230,10 @@ static void text_and_key_are_inverse(void **state)
 			struct kvh_key parsed;
 
 			assert_int_equal(kvh_store_key_text(*state, &key, text, sizeof(text), NULL),
-					 KVH_OK);
+			                 KVH_OK);
 			assert_int_equal(kvh_store_key_parse(*state, text, strlen(text), back,
-							     sizeof(back), &parsed),
-					 KVH_OK);
+			                                     sizeof(back), &parsed),
+			                 KVH_OK);
 			assert_int_equal(parsed.prefix_id, key.prefix_id);
 			assert_int_equal(parsed.hash_bytes, bytes);
 			assert_ptr_equal(parsed.hash, back);
@@ -247,18 +249,18 @@ static void text_that_is_no_key_is_refused(void **state)
 		const char *text;
 		kvh_status status;
 	} cases[] = {
-	    {"m@00", KVH_OK},
-	    {"m@0", KVH_INVALID_KEY},
-	    {"m@", KVH_INVALID_KEY},
-	    {"m@000", KVH_INVALID_KEY},
-	    {"", KVH_OBJECT_NOT_FOUND},
-	    {"00", KVH_OBJECT_NOT_FOUND},
-	    {"n@00", KVH_OBJECT_NOT_FOUND},
-	    {"m@0A", KVH_OBJECT_NOT_FOUND},
-	    {"m@00 ", KVH_OBJECT_NOT_FOUND},
-	    {"m@00@", KVH_OBJECT_NOT_FOUND},
-	    {"f@0011", KVH_OK},
-	    {"f@00", KVH_INVALID_KEY},
+		{"m@00", KVH_OK},
+		{"m@0", KVH_INVALID_KEY},
+		{"m@", KVH_INVALID_KEY},
+		{"m@000", KVH_INVALID_KEY},
+		{"", KVH_OBJECT_NOT_FOUND},
+		{"00", KVH_OBJECT_NOT_FOUND},
+		{"n@00", KVH_OBJECT_NOT_FOUND},
+		{"m@0A", KVH_OBJECT_NOT_FOUND},
+		{"m@00 ", KVH_OBJECT_NOT_FOUND},
+		{"m@00@", KVH_OBJECT_NOT_FOUND},
+		{"f@0011", KVH_OK},
+		{"f@00", KVH_INVALID_KEY},
 	};
 	struct kvh_prefix fixed = text_prefix("f@");
 	struct kvh_prefix any = text_prefix("m@");
@@ -270,8 +272,8 @@ static void text_that_is_no_key_is_refused(void **state)
 	assert_true(intern(*state, &any) >= 0);
 	for (size_t i = 0; i < COUNT_OF(cases); i++)
 		assert_int_equal(kvh_store_key_parse(*state, cases[i].text, strlen(cases[i].text),
-						     hash, sizeof(hash), &key),
-				 cases[i].status);
+		                                     hash, sizeof(hash), &key),
+		                 cases[i].status);
 	assert_int_equal(kvh_store_key_parse(*state, "m@0011223344", 12, hash, 4, &key), KVH_BUSY);
 	assert_int_equal(kvh_store_key_parse(*state, NULL, 0, hash, 4, &key), KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_store_key_parse(*state, "m@00", 4, NULL, 4, &key), KVH_INVALID_PARAMS);
@@ -298,16 +300,16 @@ static void of_two_identities_the_newer_is_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    null_test(text_and_identity_make_the_prefix),
-	    null_test(prefixes_out_of_range_are_refused),
-	    null_test(lengths_of_a_known_prefix_stay),
-	    null_test(the_prefix_table_has_an_end),
-	    scripted_test(a_backend_that_mixes_up_prefixes_is_not_believed),
-	    null_test(no_memory_for_a_prefix_can_be_tried_again),
-	    null_test(a_key_is_prefix_and_lower_case_hex),
-	    null_test(text_and_key_are_inverse),
-	    null_test(text_that_is_no_key_is_refused),
-	    null_test(of_two_identities_the_newer_is_found),
+		null_test(text_and_identity_make_the_prefix),
+		null_test(prefixes_out_of_range_are_refused),
+		null_test(lengths_of_a_known_prefix_stay),
+		null_test(the_prefix_table_has_an_end),
+		scripted_test(a_backend_that_mixes_up_prefixes_is_not_believed),
+		null_test(no_memory_for_a_prefix_can_be_tried_again),
+		null_test(a_key_is_prefix_and_lower_case_hex),
+		null_test(text_and_key_are_inverse),
+		null_test(text_that_is_no_key_is_refused),
+		null_test(of_two_identities_the_newer_is_found),
 	};
 
 	return cmocka_run_group_tests_name("store_prefixes", tests, NULL, NULL);

@@ -29,7 +29,7 @@ static int without_room(void **state)
 static kvh_status reg(struct scripted *scripted, size_t from, size_t bytes, kvh_region_id *region)
 {
 	return kvh_store_register(scripted->store, room + from, bytes, KVH_MEMORY_HOST, region,
-				  NULL);
+	                          NULL);
 }
 
 static kvh_status put_at(struct scripted *scripted, size_t from, size_t bytes)
@@ -48,15 +48,15 @@ static void ranges_that_are_none_are_refused(void **state)
 
 	assert_int_equal(kvh_store_register(NULL, room, 1, 1, &region, &error), KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_store_register(store, NULL, 1, 1, &region, &error),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_store_register(store, room, 0, 1, &region, &error),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_store_register(store, room, SIZE_MAX, 1, &region, &error),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_non_null(strstr(error.text, "pass the end of memory"));
 	assert_int_equal(kvh_store_register(store, room, 1, 1, NULL, &error), KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_store_register(store, room, 1, 4, &region, &error),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(error.status, KVH_INVALID_PARAMS);
 	assert_int_equal(region, 77);
 	assert_int_equal(kvh_store_unregister(NULL, 0, 0), KVH_INVALID_PARAMS);
@@ -105,7 +105,7 @@ static void many_regions_are_told_apart_in_any_order(void **state)
 		assert_int_equal(kvh_store_unregister(scripted->store, regions[i], 0), KVH_OK);
 	for (size_t i = 0; i < COUNT; i++)
 		assert_int_equal(put_at(scripted, i * STEP, 1),
-				 i % 2 ? KVH_OK : KVH_INVALID_PARAMS);
+		                 i % 2 ? KVH_OK : KVH_INVALID_PARAMS);
 }
 
 /* proves: T15 */
@@ -153,10 +153,11 @@ static struct scripted *open_with_device(const struct kvh_device *device)
 {
 	struct scripted *scripted = scripted_new();
 	const struct kvh_store_options options = {.struct_bytes = sizeof(options),
-						  .device = device};
+	                                          .device = device};
 
 	assert_int_equal(
-	    kvh_store_open_ops(scripted_ops(), scripted, &options, &scripted->store, NULL), KVH_OK);
+		kvh_store_open_ops(scripted_ops(), scripted, &options, &scripted->store, NULL),
+		KVH_OK);
 	return scripted;
 }
 
@@ -165,7 +166,7 @@ static void the_device_is_asked_when_the_caller_does_not_say(void **state)
 {
 	enum kvh_memory_kind said = KVH_MEMORY_DEVICE;
 	const struct kvh_device_ops can_tell = {.struct_bytes = sizeof(can_tell),
-						.classify = say_device};
+	                                        .classify = say_device};
 	const struct kvh_device_ops can_not = {.struct_bytes = sizeof(can_not)};
 	const struct kvh_device telling = {&can_tell, &said};
 	const struct kvh_device silent = {&can_not, NULL};
@@ -176,12 +177,12 @@ static void the_device_is_asked_when_the_caller_does_not_say(void **state)
 
 	(void)state;
 	assert_int_equal(kvh_store_register(scripted->store, room, 4096, 0, &region, NULL), KVH_OK);
-	assert_int_equal(
-	    kvh_store_register(scripted->store, room + 4096, 4096, KVH_MEMORY_HOST, &region, NULL),
-	    KVH_OK);
+	assert_int_equal(kvh_store_register(scripted->store, room + 4096, 4096, KVH_MEMORY_HOST,
+	                                    &region, NULL),
+	                 KVH_OK);
 	/* The first is device memory now, so the two don't make one layout. */
 	assert_int_equal(kvh_layout_create(scripted->store, two, 2, 1, &layout, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_layout_create(scripted->store, two, 1, 1, &layout, NULL), KVH_OK);
 	assert_int_equal(kvh_layout_get_view(layout)->kind, KVH_MEMORY_DEVICE);
 	kvh_layout_destroy(layout);
@@ -190,10 +191,10 @@ static void the_device_is_asked_when_the_caller_does_not_say(void **state)
 
 	scripted = open_with_device(&silent);
 	assert_int_equal(kvh_store_register(scripted->store, room, 4096, 0, &region, NULL),
-			 KVH_NOT_SUPPORTED);
+	                 KVH_NOT_SUPPORTED);
 	assert_int_equal(
-	    kvh_store_register(scripted->store, room, 4096, KVH_MEMORY_HOST, &region, NULL),
-	    KVH_OK);
+		kvh_store_register(scripted->store, room, 4096, KVH_MEMORY_HOST, &region, NULL),
+		KVH_OK);
 	assert_int_equal(kvh_store_close(scripted->store, 0), KVH_OK);
 	free(scripted);
 }
@@ -206,14 +207,14 @@ static void a_list_stays_within_one_kind_of_memory(void **state)
 	kvh_region_id region;
 
 	assert_int_equal(
-	    kvh_store_register(scripted->store, room, 4096, KVH_MEMORY_HOST, &region, NULL),
-	    KVH_OK);
+		kvh_store_register(scripted->store, room, 4096, KVH_MEMORY_HOST, &region, NULL),
+		KVH_OK);
 	assert_int_equal(kvh_store_register(scripted->store, room + 4096, 4096,
-					    KVH_MEMORY_PINNED_HOST, &region, NULL),
-			 KVH_OK);
+	                                    KVH_MEMORY_PINNED_HOST, &region, NULL),
+	                 KVH_OK);
 	scripted->value_of_key = (struct kvh_value){.segments = segments, .segment_count = 2};
 	assert_int_equal(kvh_store_put(scripted->store, &scripted->batch, NULL, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	scripted->value_of_key.segment_count = 1;
 	assert_int_equal(kvh_store_put(scripted->store, &scripted->batch, NULL, NULL), KVH_OK);
 }
@@ -221,12 +222,12 @@ static void a_list_stays_within_one_kind_of_memory(void **state)
 /* ---- layouts ------------------------------------------------------------------------------ */
 
 static kvh_status layout_of(struct scripted *scripted, struct kvh_segment_template one,
-			    uint64_t block_count)
+                            uint64_t block_count)
 {
 	struct kvh_layout *layout = NULL;
 	struct kvh_error error = {0};
 	kvh_status status =
-	    kvh_layout_create(scripted->store, &one, 1, block_count, &layout, &error);
+		kvh_layout_create(scripted->store, &one, 1, block_count, &layout, &error);
 
 	if (status == KVH_OK)
 		kvh_layout_destroy(layout);
@@ -244,34 +245,39 @@ static void every_block_of_a_layout_lies_in_its_region(void **state)
 
 	assert_int_equal(reg(scripted, 4096, 8192, &region), KVH_OK);
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4096, 1024, 1024}, 8), KVH_OK);
+		layout_of(scripted, (struct kvh_segment_template){room + 4096, 1024, 1024}, 8),
+		KVH_OK);
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4096, 1024, 1024}, 9), no);
+		layout_of(scripted, (struct kvh_segment_template){room + 4096, 1024, 1024}, 9), no);
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4097, 1024, 1024}, 8), no);
+		layout_of(scripted, (struct kvh_segment_template){room + 4097, 1024, 1024}, 8), no);
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4095, 1024, 1024}, 8), no);
+		layout_of(scripted, (struct kvh_segment_template){room + 4095, 1024, 1024}, 8), no);
 	/* The padding after the last block need not be there. */
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4096, 1536, 1024}, 5), KVH_OK);
+		layout_of(scripted, (struct kvh_segment_template){room + 4096, 1536, 1024}, 5),
+		KVH_OK);
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4096, 1536, 1024}, 6), no);
+		layout_of(scripted, (struct kvh_segment_template){room + 4096, 1536, 1024}, 6), no);
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4096, 0, 8192}, 1), KVH_OK);
+		layout_of(scripted, (struct kvh_segment_template){room + 4096, 0, 8192}, 1),
+		KVH_OK);
 	/* Sums and products that wrap. */
-	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4096, SIZE_MAX / 2, 1024}, 3),
-	    no);
 	assert_int_equal(layout_of(scripted,
-				   (struct kvh_segment_template){room + 4096, (size_t)1 << 32, 8},
-				   (UINT64_C(1) << 32) + 1),
-			 no);
-	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4096, SIZE_MAX, SIZE_MAX}, 2),
-	    no);
-	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){room + 4096, 1024, 1024}, UINT64_MAX),
-	    no);
+	                           (struct kvh_segment_template){room + 4096, SIZE_MAX / 2, 1024},
+	                           3),
+	                 no);
+	assert_int_equal(layout_of(scripted,
+	                           (struct kvh_segment_template){room + 4096, (size_t)1 << 32, 8},
+	                           (UINT64_C(1) << 32) + 1),
+	                 no);
+	assert_int_equal(layout_of(scripted,
+	                           (struct kvh_segment_template){room + 4096, SIZE_MAX, SIZE_MAX},
+	                           2),
+	                 no);
+	assert_int_equal(layout_of(scripted, (struct kvh_segment_template){room + 4096, 1024, 1024},
+	                           UINT64_MAX),
+	                 no);
 }
 
 /* proves: T21 */
@@ -293,14 +299,15 @@ static void layouts_without_shape_are_refused(void **state)
 	assert_int_equal(kvh_layout_create(store, &one, 1, 0, &layout, NULL), no);
 	assert_int_equal(kvh_layout_create(store, &one, 1, 1, NULL, NULL), no);
 	assert_int_equal(kvh_layout_create(store, many, KVH_SEGMENTS_MAX + 1, 1, &layout, NULL),
-			 no);
+	                 no);
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){scripted->memory, 64, 0}, 1), no);
+		layout_of(scripted, (struct kvh_segment_template){scripted->memory, 64, 0}, 1), no);
 	assert_int_equal(
-	    layout_of(scripted, (struct kvh_segment_template){scripted->memory, 63, 64}, 2), no);
+		layout_of(scripted, (struct kvh_segment_template){scripted->memory, 63, 64}, 2),
+		no);
 	assert_null(layout);
 	assert_int_equal(kvh_layout_create(store, many, KVH_SEGMENTS_MAX, 1, &layout, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	assert_int_equal(kvh_layout_value_bytes(layout), (size_t)KVH_SEGMENTS_MAX * 64);
 	kvh_layout_destroy(layout);
 	kvh_layout_destroy(NULL);
@@ -318,7 +325,7 @@ static void a_failed_layout_leaves_nothing_behind(void **state)
 	assert_int_equal(reg(scripted, 0, 4096, &region), KVH_OK);
 	/* The first template binds, the second does not. */
 	assert_int_equal(kvh_layout_create(scripted->store, two, 2, 4, &layout, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_store_unregister(scripted->store, region, 0), KVH_OK);
 }
 
@@ -371,7 +378,7 @@ static void no_memory_at_any_place_leaves_the_regions_as_they_were(void **state)
 	assert_true(nth > 2);
 	assert_true(kvh_fault_arm_nth("base/alloc", 1, KVH_NO_MEMORY));
 	assert_int_equal(kvh_layout_create(scripted->store, &one, 1, 1, &layout, NULL),
-			 KVH_NO_MEMORY);
+	                 KVH_NO_MEMORY);
 	kvh_fault_disarm_all();
 	assert_true(kvh_fault_arm_nth("base/alloc", 1, KVH_NO_MEMORY));
 	assert_int_equal(kvh_store_unregister(scripted->store, region, 0), KVH_NO_MEMORY);
@@ -383,18 +390,18 @@ static void no_memory_at_any_place_leaves_the_regions_as_they_were(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    room_test(ranges_that_are_none_are_refused),
-	    room_test(overlaps_are_refused_and_neighbours_are_not),
-	    room_test(many_regions_are_told_apart_in_any_order),
-	    room_test(the_region_table_has_an_end),
-	    room_test(what_the_backend_refuses_is_not_registered),
-	    room_test(the_device_is_asked_when_the_caller_does_not_say),
-	    room_test(a_list_stays_within_one_kind_of_memory),
-	    room_test(every_block_of_a_layout_lies_in_its_region),
-	    room_test(layouts_without_shape_are_refused),
-	    room_test(a_failed_layout_leaves_nothing_behind),
-	    room_test(layouts_hold_their_regions_and_the_store),
-	    room_test(no_memory_at_any_place_leaves_the_regions_as_they_were),
+		room_test(ranges_that_are_none_are_refused),
+		room_test(overlaps_are_refused_and_neighbours_are_not),
+		room_test(many_regions_are_told_apart_in_any_order),
+		room_test(the_region_table_has_an_end),
+		room_test(what_the_backend_refuses_is_not_registered),
+		room_test(the_device_is_asked_when_the_caller_does_not_say),
+		room_test(a_list_stays_within_one_kind_of_memory),
+		room_test(every_block_of_a_layout_lies_in_its_region),
+		room_test(layouts_without_shape_are_refused),
+		room_test(a_failed_layout_leaves_nothing_behind),
+		room_test(layouts_hold_their_regions_and_the_store),
+		room_test(no_memory_at_any_place_leaves_the_regions_as_they_were),
 	};
 
 	return cmocka_run_group_tests_name("store_regions", tests, NULL, NULL);

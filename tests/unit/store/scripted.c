@@ -17,7 +17,7 @@ static void enter(struct scripted *scripted)
 }
 
 static kvh_status answer(struct scripted *scripted, const struct kvh_batch *batch,
-			 const struct kvh_call *call)
+                         const struct kvh_call *call)
 {
 	enter(scripted);
 	if (!scripted->many_threads) {
@@ -35,7 +35,7 @@ static void s_caps(void *self, struct kvh_store_caps *caps)
 }
 
 static kvh_status s_register(void *self, kvh_region_id region, void *addr, size_t bytes,
-			     enum kvh_memory_kind kind, struct kvh_error *error)
+                             enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	(void)region, (void)addr, (void)bytes, (void)kind, (void)error;
 	enter(self);
@@ -50,7 +50,7 @@ static kvh_status s_unregister(void *self, kvh_region_id region, kvh_deadline de
 }
 
 static kvh_status s_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
-			   struct kvh_error *error)
+                           struct kvh_error *error)
 {
 	struct scripted *scripted = self;
 
@@ -61,14 +61,14 @@ static kvh_status s_prefix(void *self, const struct kvh_prefix *prefix, uint32_t
 }
 
 static kvh_status s_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			   const struct kvh_call *call)
+                           const struct kvh_call *call)
 {
 	(void)flags;
 	return answer(self, batch, call);
 }
 
 static kvh_status s_put(void *self, const struct kvh_batch *batch,
-			const struct kvh_put_options *options, const struct kvh_call *call)
+                        const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	struct scripted *scripted = self;
 
@@ -83,7 +83,7 @@ static kvh_status s_batch(void *self, const struct kvh_batch *batch, const struc
 }
 
 static kvh_status s_tokens(void *self, const struct kvh_token *tokens, size_t count,
-			   struct kvh_result *results)
+                           struct kvh_result *results)
 {
 	struct scripted *scripted = self;
 
@@ -103,7 +103,7 @@ static kvh_status s_clear(void *self, const struct kvh_call *call, uint64_t *rem
 }
 
 static kvh_status s_tiers(void *self, const struct kvh_key *keys, size_t count,
-			  enum kvh_tier *tiers, const struct kvh_call *call)
+                          enum kvh_tier *tiers, const struct kvh_call *call)
 {
 	(void)keys, (void)call;
 	enter(self);
@@ -113,7 +113,7 @@ static kvh_status s_tiers(void *self, const struct kvh_key *keys, size_t count,
 }
 
 static kvh_status s_take_evicted(void *self, struct kvh_evicted_key *keys, size_t capacity,
-				 size_t *count, bool *lost)
+                                 size_t *count, bool *lost)
 {
 	(void)keys, (void)capacity;
 	enter(self);
@@ -145,24 +145,24 @@ static void s_close(void *self)
 const struct kvh_store_ops *scripted_ops(void)
 {
 	static const struct kvh_store_ops ops = {
-	    .struct_bytes = sizeof(ops),
-	    .name = "scripted",
-	    .caps = s_caps,
-	    .register_region = s_register,
-	    .unregister_region = s_unregister,
-	    .prefix = s_prefix,
-	    .exists = s_exists,
-	    .put = s_put,
-	    .get = s_batch,
-	    .remove = s_batch,
-	    .commit = s_tokens,
-	    .abort = s_tokens,
-	    .clear = s_clear,
-	    .tiers = s_tiers,
-	    .take_evicted = s_take_evicted,
-	    .quiesce = s_quiesce,
-	    .stats = s_stats,
-	    .close = s_close,
+		.struct_bytes = sizeof(ops),
+		.name = "scripted",
+		.caps = s_caps,
+		.register_region = s_register,
+		.unregister_region = s_unregister,
+		.prefix = s_prefix,
+		.exists = s_exists,
+		.put = s_put,
+		.get = s_batch,
+		.remove = s_batch,
+		.commit = s_tokens,
+		.abort = s_tokens,
+		.clear = s_clear,
+		.tiers = s_tiers,
+		.take_evicted = s_take_evicted,
+		.quiesce = s_quiesce,
+		.stats = s_stats,
+		.close = s_close,
 	};
 
 	return &ops;
@@ -182,12 +182,12 @@ struct scripted *scripted_new(void)
 
 	assert_non_null(scripted);
 	scripted->caps = (struct kvh_store_caps){
-	    .struct_bytes = sizeof(scripted->caps),
-	    .hold = true,
-	    .lifecycle = true,
-	    .tiers = true,
-	    .evicted = true,
-	    .replicas_max = 2,
+		.struct_bytes = sizeof(scripted->caps),
+		.hold = true,
+		.lifecycle = true,
+		.tiers = true,
+		.evicted = true,
+		.replicas_max = 2,
 	};
 	return scripted;
 }
@@ -195,32 +195,33 @@ struct scripted *scripted_new(void)
 void scripted_open(struct scripted *scripted)
 {
 	const struct kvh_store_options options = {
-	    .struct_bytes = sizeof(options),
-	    .log = {.fn = keep_line, .user = scripted},
+		.struct_bytes = sizeof(options),
+		.log = {.fn = keep_line, .user = scripted},
 	};
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix),
-	    .text = "s@0@",
-	    .text_bytes = 4,
-	    .family_bytes = 2,
-	    .hash_bytes = 8,
+		.struct_bytes = sizeof(prefix),
+		.text = "s@0@",
+		.text_bytes = 4,
+		.family_bytes = 2,
+		.hash_bytes = 8,
 	};
 
 	assert_int_equal(
-	    kvh_store_open_ops(scripted_ops(), scripted, &options, &scripted->store, NULL), KVH_OK);
+		kvh_store_open_ops(scripted_ops(), scripted, &options, &scripted->store, NULL),
+		KVH_OK);
 	assert_int_equal(kvh_store_register(scripted->store, scripted->memory,
-					    SCRIPTED_MEMORY_BYTES, KVH_MEMORY_HOST,
-					    &scripted->region, NULL),
-			 KVH_OK);
+	                                    SCRIPTED_MEMORY_BYTES, KVH_MEMORY_HOST,
+	                                    &scripted->region, NULL),
+	                 KVH_OK);
 	assert_int_equal(kvh_store_prefix(scripted->store, &prefix, &scripted->prefix_id, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	memcpy(scripted->hash, "12345678", 8);
 	scripted->key = (struct kvh_key){scripted->hash, 8, scripted->prefix_id};
 	scripted->segment = (struct kvh_segment){scripted->memory, 64};
 	scripted->value_of_key =
-	    (struct kvh_value){.segments = &scripted->segment, .segment_count = 1};
+		(struct kvh_value){.segments = &scripted->segment, .segment_count = 1};
 	scripted->batch =
-	    (struct kvh_batch){1, &scripted->key, &scripted->value_of_key, &scripted->result};
+		(struct kvh_batch){1, &scripted->key, &scripted->value_of_key, &scripted->result};
 	scripted->calls = 0;
 }
 

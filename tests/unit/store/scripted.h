@@ -20,11 +20,11 @@ enum { SCRIPTED_MEMORY_BYTES = 1 << 16 };
 struct scripted {
 	struct kvh_store *store;
 	struct kvh_store_caps caps; /* set before scripted_open to claim less */
-	uint32_t calls;		    /* atomic; of every operation but caps, stats, close */
+	uint32_t calls;             /* atomic; of every operation but caps, stats, close */
 	uint32_t closed;
 	kvh_status answer; /* of every call */
-	int64_t value;	   /* of every result */
-	uint32_t hold;	   /* atomic; calls wait while it is set */
+	int64_t value;     /* of every result */
+	uint32_t hold;     /* atomic; calls wait while it is set */
 	uint32_t inside;   /* atomic; calls that wait */
 	uint32_t next_prefix_id;
 	bool many_threads; /* then nothing of the last call is kept */

@@ -16,7 +16,7 @@ static void assert_parse_fails(const char *text, const char *words)
 	assert_int_equal(kvh_url_parse(text, &url, &error), KVH_INVALID_PARAMS);
 	if (!strstr(error.text, words))
 		fail_msg("\"%s\" was to say \"%s\" but says: %s", text ? text : "NULL", words,
-			 error.text);
+		         error.text);
 }
 
 /* proves: T11 */
@@ -26,8 +26,8 @@ static void urls_are_cut_into_their_parts(void **state)
 
 	(void)state;
 	assert_int_equal(
-	    kvh_url_parse("sim-x2:///a%20b/c?size=8GiB&path=%2ftmp%3f%26&z_1=%25", &url, NULL),
-	    KVH_OK);
+		kvh_url_parse("sim-x2:///a%20b/c?size=8GiB&path=%2ftmp%3f%26&z_1=%25", &url, NULL),
+		KVH_OK);
 	assert_string_equal(url.scheme, "sim-x2");
 	assert_string_equal(url.rest, "///a b/c");
 	assert_int_equal(url.option_count, 3);
@@ -110,17 +110,17 @@ static void urls_have_a_largest_length_and_number_of_options(void **state)
 static void secrets_are_refused_and_not_repeated(void **state)
 {
 	static const char *const texts[] = {
-	    "rdma://user:hunter2@host/0",
-	    "rdma://:hunter2@host/0",
-	    "rdma://user:hun%74er2@host/0",
-	    "rdma:user:hunter2@host",
-	    "rdma://user:hunter2/x@host/0",
-	    "rdma:?members=redis://:hunter2@host:6379/0",
-	    "rdma:?members=redis://u:hunter2%40host:6379/0",
-	    "rdma:?password=hunter2",
-	    "rdma:?device=mlx5_0&token=hunter2",
-	    "rdma:?secret=hunter2",
-	    "rdma:?password",
+		"rdma://user:hunter2@host/0",
+		"rdma://:hunter2@host/0",
+		"rdma://user:hun%74er2@host/0",
+		"rdma:user:hunter2@host",
+		"rdma://user:hunter2/x@host/0",
+		"rdma:?members=redis://:hunter2@host:6379/0",
+		"rdma:?members=redis://u:hunter2%40host:6379/0",
+		"rdma:?password=hunter2",
+		"rdma:?device=mlx5_0&token=hunter2",
+		"rdma:?secret=hunter2",
+		"rdma:?password",
 	};
 	struct kvh_store *store = NULL;
 
@@ -130,7 +130,7 @@ static void secrets_are_refused_and_not_repeated(void **state)
 
 		assert_parse_fails(texts[i], "password_file=PATH");
 		assert_int_equal(kvh_store_open(texts[i], NULL, &store, &error),
-				 KVH_INVALID_PARAMS);
+		                 KVH_INVALID_PARAMS);
 		assert_null(strstr(error.text, "hunter2"));
 	}
 	assert_null(store);
@@ -144,8 +144,8 @@ struct values {
 static kvh_status read_values(const char *text, struct values *values, struct kvh_error *error)
 {
 	const struct kvh_url_known known[] = {
-	    {"size", KVH_URL_SIZE, &values->size, 4096, 1 << 20},
-	    {"verify", KVH_URL_FLAG, &values->verify, 0, 0},
+		{"size", KVH_URL_SIZE, &values->size, 4096, 1 << 20},
+		{"verify", KVH_URL_FLAG, &values->verify, 0, 0},
 	};
 	struct kvh_url url;
 
@@ -281,16 +281,16 @@ static void no_memory_at_any_place_of_open_leaves_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(urls_are_cut_into_their_parts),
-	    cmocka_unit_test(what_is_no_url_is_refused_with_words),
-	    cmocka_unit_test(urls_have_a_largest_length_and_number_of_options),
-	    cmocka_unit_test(secrets_are_refused_and_not_repeated),
-	    cmocka_unit_test(options_are_read_and_the_rest_left_alone),
-	    cmocka_unit_test(wrong_options_are_refused_with_the_nearest_right_one),
-	    cmocka_unit_test(the_nearest_word_is_near),
-	    cmocka_unit_test(stores_that_are_not_built_in_say_so),
-	    cmocka_unit_test(open_takes_options_by_their_size),
-	    cmocka_unit_test(no_memory_at_any_place_of_open_leaves_nothing),
+		cmocka_unit_test(urls_are_cut_into_their_parts),
+		cmocka_unit_test(what_is_no_url_is_refused_with_words),
+		cmocka_unit_test(urls_have_a_largest_length_and_number_of_options),
+		cmocka_unit_test(secrets_are_refused_and_not_repeated),
+		cmocka_unit_test(options_are_read_and_the_rest_left_alone),
+		cmocka_unit_test(wrong_options_are_refused_with_the_nearest_right_one),
+		cmocka_unit_test(the_nearest_word_is_near),
+		cmocka_unit_test(stores_that_are_not_built_in_say_so),
+		cmocka_unit_test(open_takes_options_by_their_size),
+		cmocka_unit_test(no_memory_at_any_place_of_open_leaves_nothing),
 	};
 
 	return cmocka_run_group_tests_name("store_url", tests, NULL, NULL);
