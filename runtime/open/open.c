@@ -5,6 +5,7 @@
 #include <kvhold/store_ops.h>
 
 #include "base/error.h"
+#include "pool/pool.h"
 #include "store/null.h"
 #include "store/struct_bytes.h"
 #include "url.h"
@@ -44,9 +45,33 @@ static kvh_status open_null(const struct kvh_url *url, const struct kvh_store_op
 	return status ? status : kvh_null_open(&null, options->env, ops, self, error);
 }
 
+static kvh_status open_local(const struct kvh_url *url, const struct kvh_store_options *options,
+                             struct kvh_store_ops *ops, void **self, struct kvh_error *error)
+{
+	struct kvh_local_options local = {.capacity_bytes = 0};
+	const struct kvh_url_known known[] = {
+		{"size", KVH_URL_SIZE, &local.capacity_bytes, 4096, UINT64_MAX},
+		{"verify", KVH_URL_FLAG, &local.verify, 0, 0},
+	};
+	kvh_status status;
+
+	if (url->rest[0])
+		return kvh_fail(error, KVH_NOT_SUPPORTED,
+		                "url: a pool that processes share (local:NAME, local:///PATH) is "
+		                "not in this build; local:?size=8GiB is one in this process");
+	status = kvh_url_read(url, known, sizeof(known) / sizeof(known[0]), error);
+	if (status)
+		return status;
+	if (local.capacity_bytes == 0)
+		return kvh_fail(error, KVH_INVALID_PARAMS,
+		                "url: local: needs a size, such as local:?size=8GiB");
+	return kvh_local_open(&local, options->env, options->device, &options->log, ops, self,
+	                      error);
+}
+
 static const struct backend backends[] = {
 	{"null", open_null, NULL},
-	{"local", NULL, "the pool in this process"},
+	{"local", open_local, NULL},
 	{"rdma", NULL, "the pool over RDMA"},
 	{"mooncake", NULL, "the Mooncake store"},
 	{"sim-mooncake", NULL, "the model of the Mooncake store, which lives in the simulator"},
@@ -66,7 +91,7 @@ static kvh_status find_backend(const struct kvh_url *url, const struct backend *
 			continue;
 		if (!backends[i].open)
 			return kvh_fail(error, KVH_NOT_SUPPORTED,
-			                "url: %s: (%s) is not in this build; null: is", url->scheme,
+			                "url: %s: (%s) is not in this build", url->scheme,
 			                backends[i].absent);
 		*backend = &backends[i];
 		return KVH_OK;

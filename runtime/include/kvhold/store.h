@@ -281,10 +281,10 @@ KVH_API kvh_status kvh_store_quiesce(struct kvh_store *store, kvh_deadline deadl
 
 struct kvh_store_caps {
 	size_t struct_bytes;
-	bool hold;           /* KVH_PUT_HOLD works */
-	bool lifecycle;      /* KVH_PUT_LIFECYCLE_GROUP works */
-	bool tiers;          /* kvh_store_tiers works */
-	bool evicted;        /* kvh_store_take_evicted works */
+	bool hold;      /* KVH_PUT_HOLD works */
+	bool lifecycle; /* KVH_PUT_LIFECYCLE_GROUP works */
+	bool tiers;     /* kvh_store_tiers works */
+	bool evicted;   /* kvh_store_take_evicted works */
 	/* After cancel or a deadline no byte moves once these have passed; < 0: unbounded. */
 	int64_t stop_ms_max;
 	uint64_t capacity_bytes;
