@@ -60,8 +60,8 @@ struct part {
 
 static const struct part parts[] = {{"copies", kvh_bench_copies},
                                     {"keys", kvh_bench_per_key},
-                                    {"space", kvh_bench_space},
-                                    {"worker", kvh_bench_worker}};
+                                    {"worker", kvh_bench_worker},
+                                    {"space", kvh_bench_space}};
 
 #define PART_COUNT (sizeof(parts) / sizeof(parts[0]))
 

@@ -103,6 +103,9 @@ struct kvh_bench_objects {
 	struct kvh_result *results;
 };
 
+/* A pool in this process with room for so many objects. Words are printed on failure. */
+bool kvh_bench_local_open(size_t count, size_t object_bytes, struct kvh_store **store);
+
 enum kvh_bench_op { KVH_BENCH_PUT, KVH_BENCH_GET, KVH_BENCH_EXISTS };
 
 /* Words are printed on failure. layout: lent. order[i]: the block of object i. */
