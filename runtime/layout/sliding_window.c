@@ -5,8 +5,9 @@
 
 #include "layout/attention.h"
 
-/* Chunks that the window reaches back to, the dropped one included; 0 for a window of 1. */
-static uint64_t window_chunks(const struct kvh_shape *shape, bool drop)
+/* Chunks in a row that a hit needs, the dropped one included. A window of 1 reaches back to none.
+ */
+static uint64_t needed_chunks(const struct kvh_shape *shape, bool drop)
 {
 	return kvh_div_up((uint64_t)shape->window_tokens - 1, shape->block_tokens) + drop;
 }
@@ -43,8 +44,8 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
 					    const struct kvh_search *search)
 {
 	const uint64_t unit = align_chunks(spec, search);
-	/* A window that reaches back to nothing still asks for one chunk: the one that ends the hit. */
-	const uint64_t reach = window_chunks(&spec->shape, search->drop);
+	/* A window that reaches back to nothing still ends at a chunk that is there. */
+	const uint64_t reach = needed_chunks(&spec->shape, search->drop);
 	const uint64_t need = reach ? reach : 1;
 	uint64_t end =
 	    allowed_end(search->max_tokens / spec->shape.block_tokens, unit, search->drop);
@@ -64,7 +65,6 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
 	run.first_chunk = end > found ? end - found : 0;
 	if (search->drop && end)
 		end = kvh_round_down(end - 1, unit);
-	run.end_chunk = end;
 	if (run.first_chunk > end)
 		run.first_chunk = end;
 	run.tokens = end * spec->shape.block_tokens;
@@ -92,7 +92,7 @@ static enum kvh_keep keep_sliding_window(const struct kvh_shape *shape,
 {
 	uint64_t per = interval_chunks(shape, query);
 
-	return per && window_chunks(shape, shape->eagle) >= per ? KVH_KEEP_ALL : KVH_KEEP_SOME;
+	return per && needed_chunks(shape, shape->eagle) >= per ? KVH_KEEP_ALL : KVH_KEEP_SOME;
 }
 
 /* Sets [first, end), as far as the mask has these chunks. */
@@ -123,7 +123,7 @@ static void keep_window_tails(const struct kvh_shape *shape, const struct kvh_ke
 			      struct kvh_mask *mask)
 {
 	const struct kvh_coordinator *coordinator = query->coordinator;
-	const uint64_t need = window_chunks(shape, shape->eagle);
+	const uint64_t need = needed_chunks(shape, shape->eagle);
 	const uint64_t per = interval_chunks(shape, query);
 	const uint64_t shift = shape->eagle;
 
