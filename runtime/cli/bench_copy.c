@@ -12,7 +12,7 @@
 enum {
 	SHIFT_BYTES = 16,    /* what P4 moves buffers by */
 	ENGINE_SLACK = 4096, /* room for the shift */
-	DIRECTIONS = 2,	     /* KVH_BENCH_PUT, KVH_BENCH_GET */
+	DIRECTIONS = 2,      /* KVH_BENCH_PUT, KVH_BENCH_GET */
 	RATIOS = 3,
 	CASE_SHARE = 22 /* of the run's time limit, one case gets one part of so many */
 };
@@ -33,24 +33,24 @@ struct copy_case {
 };
 
 static const struct copy_case cases[] = {
-    {4096, 2, "P3", OF_MEMCPY, {0.80, 0.80}, 0},
-    {16384, 2, "P3", OF_STREAM, {0.75, 0.75}, 0.16},
-    {65536, 2, "P2", OF_STREAM, {0.80, 0.85}, 0},
-    {262144, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
-    {1048576, 2, "P1", OF_STREAM, {0.90, 0.90}, 0.10},
-    {4194304, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
-    {4096, 64, NULL, OF_MEMCPY, {0, 0}, 0},
-    {65536, 64, "P2", OF_BETTER, {0.90, 0.90}, 0},
-    {262144, 64, NULL, OF_STREAM, {0, 0}, 0},
-    {1048576, 64, "P2", OF_STREAM, {0.90, 0.90}, 0},
-    {4194304, 64, NULL, OF_STREAM, {0, 0}, 0},
+	{4096, 2, "P3", OF_MEMCPY, {0.80, 0.80}, 0},
+	{16384, 2, "P3", OF_STREAM, {0.75, 0.75}, 0.16},
+	{65536, 2, "P2", OF_STREAM, {0.80, 0.85}, 0},
+	{262144, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
+	{1048576, 2, "P1", OF_STREAM, {0.90, 0.90}, 0.10},
+	{4194304, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
+	{4096, 64, NULL, OF_MEMCPY, {0, 0}, 0},
+	{65536, 64, "P2", OF_BETTER, {0.90, 0.90}, 0},
+	{262144, 64, NULL, OF_STREAM, {0, 0}, 0},
+	{1048576, 64, "P2", OF_STREAM, {0.90, 0.90}, 0},
+	{4194304, 64, NULL, OF_STREAM, {0, 0}, 0},
 };
 
 /* Segments of 4 KiB and more, aligned against shifted. */
 static const struct copy_case shift_cases[] = {
-    {8192, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
-    {131072, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
-    {1048576, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+	{8192, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+	{131072, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+	{1048576, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
 };
 
 /* What all cases share. */
@@ -58,7 +58,7 @@ struct copy_set {
 	struct kvh_bench *bench;
 	struct kvh_store *store;
 	kvh_region_id region;
-	unsigned char *engine;	/* set_bytes + ENGINE_SLACK; word i holds word_of(i) */
+	unsigned char *engine;  /* set_bytes + ENGINE_SLACK; word i holds word_of(i) */
 	unsigned char *extents; /* set_bytes: where the limits keep the objects */
 	size_t set_bytes;
 };
@@ -113,7 +113,7 @@ static double seconds_since(const struct kvh_bench *bench, uint64_t start_ns)
  * the engine's memory is wrong until the product's get has put it right.
  */
 static double limit_seconds(struct copy_run *run, enum kvh_bench_op op,
-			    enum kvh_bench_kernel kernel)
+                            enum kvh_bench_kernel kernel)
 {
 	uint64_t start_ns = kvh_bench_now(run->set->bench);
 
@@ -131,10 +131,10 @@ static double better(double a, double b)
 }
 
 static bool store_pass(struct copy_run *run, enum kvh_bench_op op, double *seconds,
-		       double *cpu_seconds)
+                       double *cpu_seconds)
 {
 	int64_t expected =
-	    op == KVH_BENCH_GET ? (int64_t)kvh_layout_value_bytes(run->layout) : KVH_OK;
+		op == KVH_BENCH_GET ? (int64_t)kvh_layout_value_bytes(run->layout) : KVH_OK;
 	double cpu_start = kvh_bench_cpu_seconds();
 	uint64_t start_ns = kvh_bench_now(run->set->bench);
 
@@ -164,7 +164,7 @@ static bool measure_direction(struct copy_run *run, enum kvh_bench_op op, bool c
 	kvh_bench_add(&run->ratios[op][OF_STREAM], stream / seconds);
 	kvh_bench_add(&run->ratios[op][OF_MEMCPY], limits[KVH_BENCH_MEMCPY] / seconds);
 	kvh_bench_add(&run->ratios[op][OF_BETTER],
-		      better(stream, limits[KVH_BENCH_MEMCPY]) / seconds);
+	              better(stream, limits[KVH_BENCH_MEMCPY]) / seconds);
 	kvh_bench_add(&run->cpu[op], cpu_seconds / gigabytes);
 	return true;
 }
@@ -188,11 +188,11 @@ static bool create_layout(struct copy_run *run)
 		return kvh_bench_ok("layout", KVH_NO_MEMORY, NULL);
 	for (size_t i = 0; i < lists->segment_count; i++)
 		templates[i] = (struct kvh_segment_template){
-		    .base = lists->engine + i * lists->object_count * lists->segment_bytes,
-		    .stride_bytes = lists->segment_bytes,
-		    .bytes = lists->segment_bytes};
+			.base = lists->engine + i * lists->object_count * lists->segment_bytes,
+			.stride_bytes = lists->segment_bytes,
+			.bytes = lists->segment_bytes};
 	status = kvh_layout_create(run->set->store, templates, lists->segment_count,
-				   lists->object_count, &run->layout, &error);
+	                           lists->object_count, &run->layout, &error);
 	free(templates);
 	return kvh_bench_ok("layout", status, &error);
 }
@@ -205,7 +205,7 @@ static void run_fini(struct copy_run *run)
 }
 
 static bool run_init(struct copy_run *run, struct copy_set *set, const struct copy_case *one,
-		     size_t shift_bytes)
+                     size_t shift_bytes)
 {
 	size_t count = set->set_bytes / one->object_bytes;
 
@@ -214,13 +214,13 @@ static bool run_init(struct copy_run *run, struct copy_set *set, const struct co
 		return kvh_bench_ok("case", KVH_NO_MEMORY, NULL);
 	kvh_bench_shuffle(run->order, count);
 	run->lists =
-	    (struct kvh_bench_lists){.engine = set->engine + shift_bytes,
-				     .extents = set->extents,
-				     .object_count = count,
-				     .extent_stride_bytes = one->object_bytes,
-				     .segment_count = one->segment_count,
-				     .segment_bytes = one->object_bytes / one->segment_count,
-				     .order = run->order};
+		(struct kvh_bench_lists){.engine = set->engine + shift_bytes,
+	                                 .extents = set->extents,
+	                                 .object_count = count,
+	                                 .extent_stride_bytes = one->object_bytes,
+	                                 .segment_count = one->segment_count,
+	                                 .segment_bytes = one->object_bytes / one->segment_count,
+	                                 .order = run->order};
 	if (create_layout(run) &&
 	    kvh_bench_objects_init(&run->objects, set->store, run->layout, run->order, count))
 		return true;
@@ -234,13 +234,13 @@ static uint64_t case_limit_ns(const struct copy_set *set)
 }
 
 static void name_case(char *name, size_t capacity, enum kvh_bench_op op,
-		      const struct copy_case *one)
+                      const struct copy_case *one)
 {
 	size_t kib = one->object_bytes >> 10;
 	bool is_mib = kib >= 1024;
 
 	snprintf(name, capacity, "%s %zu %s / %zu", direction_names[op], is_mib ? kib >> 10 : kib,
-		 is_mib ? "MiB" : "KiB", one->segment_count);
+	         is_mib ? "MiB" : "KiB", one->segment_count);
 }
 
 static json_t *rates_json(const struct copy_run *run, enum kvh_bench_op op)
@@ -248,44 +248,45 @@ static json_t *rates_json(const struct copy_run *run, enum kvh_bench_op op)
 	const struct kvh_bench_series *limits = run->limit_rates[op];
 
 	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "memcpy_gb_per_s",
-			 kvh_bench_median(&limits[KVH_BENCH_MEMCPY]), "nt_gb_per_s",
-			 kvh_bench_median(&limits[KVH_BENCH_STREAM]), "nt_ahead_gb_per_s",
-			 kvh_bench_median(&limits[KVH_BENCH_STREAM_AHEAD]), "kvhold_gb_per_s",
-			 kvh_bench_median(&run->rates[op]), "of_nt",
-			 kvh_bench_median(&run->ratios[op][OF_STREAM]), "of_memcpy",
-			 kvh_bench_median(&run->ratios[op][OF_MEMCPY]), "of_better",
-			 kvh_bench_median(&run->ratios[op][OF_BETTER]), "cpu_s_per_gb",
-			 kvh_bench_median(&run->cpu[op]));
+	                 kvh_bench_median(&limits[KVH_BENCH_MEMCPY]), "nt_gb_per_s",
+	                 kvh_bench_median(&limits[KVH_BENCH_STREAM]), "nt_ahead_gb_per_s",
+	                 kvh_bench_median(&limits[KVH_BENCH_STREAM_AHEAD]), "kvhold_gb_per_s",
+	                 kvh_bench_median(&run->rates[op]), "of_nt",
+	                 kvh_bench_median(&run->ratios[op][OF_STREAM]), "of_memcpy",
+	                 kvh_bench_median(&run->ratios[op][OF_MEMCPY]), "of_better",
+	                 kvh_bench_median(&run->ratios[op][OF_BETTER]), "cpu_s_per_gb",
+	                 kvh_bench_median(&run->cpu[op]));
 }
 
 static void report_rate(const struct copy_run *run, const struct copy_case *one,
-			enum kvh_bench_op op)
+                        enum kvh_bench_op op)
 {
 	const struct kvh_bench_series *limits = run->limit_rates[op];
 	struct kvh_bench_figure figure = {.unit = ratio_units[one->ratio],
-					  .series = &run->ratios[op][one->ratio],
-					  .more = rates_json(run, op)};
+	                                  .series = &run->ratios[op][one->ratio],
+	                                  .more = rates_json(run, op)};
 	char name[64], note[128];
 	double stream = kvh_bench_median(&limits[KVH_BENCH_STREAM]);
 	double ahead = kvh_bench_median(&limits[KVH_BENCH_STREAM_AHEAD]);
 
 	name_case(name, sizeof(name), op, one);
 	snprintf(note, sizeof(note), "%5.2f GB/s; memcpy %5.2f, NT %5.2f; of memcpy %.2f",
-		 kvh_bench_median(&run->rates[op]), kvh_bench_median(&limits[KVH_BENCH_MEMCPY]),
-		 stream > ahead ? stream : ahead, kvh_bench_median(&run->ratios[op][OF_MEMCPY]));
+	         kvh_bench_median(&run->rates[op]), kvh_bench_median(&limits[KVH_BENCH_MEMCPY]),
+	         stream > ahead ? stream : ahead, kvh_bench_median(&run->ratios[op][OF_MEMCPY]));
 	figure.name = name;
 	figure.note = note;
 	if (one->rule)
 		figure.target =
-		    (struct kvh_bench_target){.rule = one->rule, .bound = one->bound[op]};
+			(struct kvh_bench_target){.rule = one->rule, .bound = one->bound[op]};
 	kvh_bench_report(run->set->bench, &figure);
 }
 
 static void report_cpu(const struct copy_run *run, const struct copy_case *one,
-		       enum kvh_bench_op op)
+                       enum kvh_bench_op op)
 {
-	struct kvh_bench_figure figure = {
-	    .unit = "CPU s/GB", .series = &run->cpu[op], .target = {"P8", one->cpu_bound, true}};
+	struct kvh_bench_figure figure = {.unit = "CPU s/GB",
+	                                  .series = &run->cpu[op],
+	                                  .target = {"P8", one->cpu_bound, true}};
 	char name[64], full_name[80];
 
 	if (one->cpu_bound <= 0)
@@ -319,11 +320,12 @@ static bool measure_case(struct copy_set *set, const struct copy_case *one)
 }
 
 static void report_shift(const struct copy_run *aligned, const struct copy_run *shifted,
-			 const struct copy_case *one, enum kvh_bench_op op)
+                         const struct copy_case *one, enum kvh_bench_op op)
 {
 	struct kvh_bench_series ratios = {0};
-	struct kvh_bench_figure figure = {
-	    .unit = "of aligned", .series = &ratios, .target = {one->rule, one->bound[op], false}};
+	struct kvh_bench_figure figure = {.unit = "of aligned",
+	                                  .series = &ratios,
+	                                  .target = {one->rule, one->bound[op], false}};
 	char name[64], full_name[96];
 
 	for (uint32_t i = 0; i < shifted->rates[op].count; i++)
@@ -364,7 +366,7 @@ static bool measure_all(struct copy_set *set)
 	bool ok = true;
 
 	kvh_bench_head("Copies: object size / segments, local: against plain loops over the same "
-		       "segments");
+	               "segments");
 	for (size_t i = 0; ok && i < sizeof(cases) / sizeof(cases[0]); i++)
 		ok = measure_case(set, &cases[i]);
 	for (size_t i = 0; ok && i < sizeof(shift_cases) / sizeof(shift_cases[0]); i++)
@@ -380,12 +382,12 @@ static bool open_store(struct copy_set *set)
 	char url[64];
 
 	snprintf(url, sizeof(url), "local:?size=%zuMiB",
-		 set->set_bytes / KVH_BENCH_MIB * 5 / 4 + 64);
+	         set->set_bytes / KVH_BENCH_MIB * 5 / 4 + 64);
 	return kvh_bench_ok(url, kvh_store_open(url, NULL, &set->store, &error), &error) &&
 	       kvh_bench_ok("register",
-			    kvh_store_register(set->store, set->engine, engine_bytes,
-					       KVH_MEMORY_HOST, &set->region, &error),
-			    &error);
+	                    kvh_store_register(set->store, set->engine, engine_bytes,
+	                                       KVH_MEMORY_HOST, &set->region, &error),
+	                    &error);
 }
 
 bool kvh_bench_copies(struct kvh_bench *bench)

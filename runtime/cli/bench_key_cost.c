@@ -42,16 +42,16 @@ static bool open_store(struct key_bench *keys, size_t count, size_t block_count)
 	char url[64];
 
 	snprintf(url, sizeof(url), "local:?size=%zuMiB",
-		 count * EXTENT_BYTES / KVH_BENCH_MIB * 9 / 8 + 64);
+	         count * EXTENT_BYTES / KVH_BENCH_MIB * 9 / 8 + 64);
 	return kvh_bench_ok(url, kvh_store_open(url, NULL, &keys->store, &error), &error) &&
 	       kvh_bench_ok("register",
-			    kvh_store_register(keys->store, keys->engine, keys->engine_bytes,
-					       KVH_MEMORY_HOST, &keys->region, &error),
-			    &error) &&
-	       kvh_bench_ok(
-		   "layout",
-		   kvh_layout_create(keys->store, &template, 1, block_count, &keys->layout, &error),
-		   &error);
+	                    kvh_store_register(keys->store, keys->engine, keys->engine_bytes,
+	                                       KVH_MEMORY_HOST, &keys->region, &error),
+	                    &error) &&
+	       kvh_bench_ok("layout",
+	                    kvh_layout_create(keys->store, &template, 1, block_count, &keys->layout,
+	                                      &error),
+	                    &error);
 }
 
 static bool close_store(struct key_bench *keys)
@@ -64,9 +64,9 @@ static bool close_store(struct key_bench *keys)
 static bool init_objects(struct key_bench *keys, size_t count)
 {
 	if (!kvh_bench_objects_init(&keys->objects, keys->store, keys->layout, keys->order,
-				    count) ||
+	                            count) ||
 	    !kvh_bench_objects_init(&keys->present, keys->store, keys->layout, keys->order,
-				    count) ||
+	                            count) ||
 	    !kvh_bench_objects_init(&keys->absent, keys->store, keys->layout, keys->order, count))
 		return false;
 	kvh_bench_objects_shuffle(&keys->present, keys->order);
@@ -75,14 +75,14 @@ static bool init_objects(struct key_bench *keys, size_t count)
 }
 
 static bool timed_run(struct key_bench *keys, struct kvh_bench_objects *objects,
-		      enum kvh_bench_op op, int64_t expected, double *us_per_key)
+                      enum kvh_bench_op op, int64_t expected, double *us_per_key)
 {
 	uint64_t start_ns = kvh_bench_now(keys->bench);
 
 	if (!kvh_bench_objects_run(objects, op, expected))
 		return false;
 	*us_per_key =
-	    (double)(kvh_bench_now(keys->bench) - start_ns) / 1e3 / (double)objects->count;
+		(double)(kvh_bench_now(keys->bench) - start_ns) / 1e3 / (double)objects->count;
 	return true;
 }
 
@@ -125,10 +125,10 @@ static bool measure_round(struct key_bench *keys, bool counts)
 }
 
 static void report_one(struct key_bench *keys, const char *what,
-		       const struct kvh_bench_series *series, double bound, const char *note)
+                       const struct kvh_bench_series *series, double bound, const char *note)
 {
 	struct kvh_bench_figure figure = {
-	    .unit = "us/key", .series = series, .target = {"P5", bound, true}, .note = note};
+		.unit = "us/key", .series = series, .target = {"P5", bound, true}, .note = note};
 	char name[64];
 
 	snprintf(name, sizeof(name), "%s, %zu keys", what, keys->objects.count);
@@ -144,10 +144,10 @@ static void report_all(struct key_bench *keys)
 	report_one(keys, "exists, present", &keys->hits, exists_bound, NULL);
 	report_one(keys, "exists, absent", &keys->misses, exists_bound, NULL);
 	snprintf(note, sizeof(note), "with the copy of 64 B %.3f",
-		 kvh_bench_median(&keys->whole_put));
+	         kvh_bench_median(&keys->whole_put));
 	report_one(keys, "put beside the copy", &keys->put, 0.25, note);
 	snprintf(note, sizeof(note), "with the copy of 64 B %.3f",
-		 kvh_bench_median(&keys->whole_get));
+	         kvh_bench_median(&keys->whole_get));
 	report_one(keys, "get beside the copy", &keys->get, 0.25, note);
 }
 
@@ -158,7 +158,7 @@ static bool measure(struct key_bench *keys)
 	bool ok = measure_round(keys, false);
 
 	while (ok && kvh_bench_goes_on(keys->bench, round, start_ns,
-				       keys->bench->limit_ns / KEY_CASE_SHARE)) {
+	                               keys->bench->limit_ns / KEY_CASE_SHARE)) {
 		ok = measure_round(keys, true);
 		round++;
 	}
@@ -186,12 +186,12 @@ static bool allocate(struct key_bench *keys, size_t count)
 		return kvh_bench_ok("memory for the keys", KVH_NO_MEMORY, NULL);
 	kvh_bench_shuffle(keys->order, count);
 	keys->lists = (struct kvh_bench_lists){.engine = keys->engine,
-					       .extents = keys->extents,
-					       .object_count = count,
-					       .extent_stride_bytes = EXTENT_BYTES,
-					       .segment_count = 1,
-					       .segment_bytes = VALUE_BYTES,
-					       .order = keys->order};
+	                                       .extents = keys->extents,
+	                                       .object_count = count,
+	                                       .extent_stride_bytes = EXTENT_BYTES,
+	                                       .segment_count = 1,
+	                                       .segment_bytes = VALUE_BYTES,
+	                                       .order = keys->order};
 	return true;
 }
 
@@ -245,12 +245,12 @@ static bool measure_space(struct key_bench *keys, size_t count, struct kvh_bench
 
 	if (!open_store(keys, count, 1) ||
 	    !kvh_bench_objects_init(&keys->objects, keys->store, keys->layout, first_block,
-				    KVH_BENCH_BATCH_KEYS) ||
+	                            KVH_BENCH_BATCH_KEYS) ||
 	    !fill(keys, count))
 		return false;
 	after_bytes = resident_bytes();
 	kvh_bench_add(series,
-		      ((double)after_bytes - (double)before_bytes) / (double)count - EXTENT_BYTES);
+	              ((double)after_bytes - (double)before_bytes) / (double)count - EXTENT_BYTES);
 	return true;
 }
 
@@ -260,9 +260,9 @@ bool kvh_bench_space(struct kvh_bench *bench)
 	size_t needed_bytes = count * (EXTENT_BYTES + VALUE_BYTES * 4) * 3 / 2;
 	struct kvh_bench_series series = {0};
 	struct kvh_bench_figure figure = {.unit = "B/object",
-					  .series = &series,
-					  .target = {"P7", 104, true},
-					  .note = "resident memory less the payload's 4 KiB"};
+	                                  .series = &series,
+	                                  .target = {"P7", 104, true},
+	                                  .note = "resident memory less the payload's 4 KiB"};
 	struct key_bench keys = {.bench = bench, .engine_bytes = EXTENT_BYTES};
 	char name[64];
 	bool ok;

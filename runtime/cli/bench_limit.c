@@ -24,7 +24,7 @@ static bool has_avx2(void)
 }
 
 __attribute__((target("avx2"))) static void stream_line(unsigned char *dst,
-							const unsigned char *src)
+                                                        const unsigned char *src)
 {
 	__m256i low = _mm256_loadu_si256((const __m256i *)(const void *)src);
 	__m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(src + 32));
@@ -35,7 +35,7 @@ __attribute__((target("avx2"))) static void stream_line(unsigned char *dst,
 
 /* next: fetched while the last lines are copied; NULL: nothing is. */
 __attribute__((target("avx2"))) static void stream(unsigned char *dst, const unsigned char *src,
-						   size_t bytes, const unsigned char *next)
+                                                   size_t bytes, const unsigned char *next)
 {
 	size_t head_bytes = -(uintptr_t)dst % LINE_BYTES;
 	size_t line_bytes = (bytes - head_bytes) / LINE_BYTES * LINE_BYTES;
@@ -64,7 +64,7 @@ static bool has_avx2(void)
 }
 
 static void stream(unsigned char *dst, const unsigned char *src, size_t bytes,
-		   const unsigned char *next)
+                   const unsigned char *next)
 {
 	(void)next;
 	memcpy(dst, src, bytes);
@@ -99,8 +99,8 @@ typedef unsigned char *(*place_fn)(const struct kvh_bench_lists *, size_t object
 
 /* Inlined into both callers, so that the places cost a few instructions and no call. */
 static inline __attribute__((always_inline)) void copy_all(enum kvh_bench_kernel kernel,
-							   const struct kvh_bench_lists *lists,
-							   place_fn to, place_fn from)
+                                                           const struct kvh_bench_lists *lists,
+                                                           place_fn to, place_fn from)
 {
 	bool streams = is_streaming(kernel, lists);
 

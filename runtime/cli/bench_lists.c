@@ -10,7 +10,7 @@ enum { TEXT_BYTES = KVH_PREFIX_TEXT_BYTES_MAX + 2 * KVH_BENCH_HASH_BYTES + 1 };
 
 /* Lists of one call, reused by the next; one thread calls at a time. */
 struct lists_store {
-	struct kvh_store *null;	 /* interns prefixes */
+	struct kvh_store *null;  /* interns prefixes */
 	struct kvh_store *outer; /* the handle over this backend */
 	void **addresses;
 	size_t *lengths;
@@ -20,7 +20,7 @@ struct lists_store {
 };
 
 static kvh_status lists_register(void *self, kvh_region_id region, void *addr, size_t bytes,
-				 enum kvh_memory_kind kind, struct kvh_error *error)
+                                 enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	(void)self, (void)region, (void)addr, (void)bytes, (void)kind, (void)error;
 	return KVH_OK;
@@ -33,7 +33,7 @@ static kvh_status lists_unregister(void *self, kvh_region_id region, kvh_deadlin
 }
 
 static kvh_status lists_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
-			       struct kvh_error *error)
+                               struct kvh_error *error)
 {
 	struct lists_store *lists = self;
 
@@ -41,7 +41,7 @@ static kvh_status lists_prefix(void *self, const struct kvh_prefix *prefix, uint
 }
 
 static kvh_status lists_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			       const struct kvh_call *call)
+                               const struct kvh_call *call)
 {
 	struct lists_store *lists = self;
 	size_t needed_bytes;
@@ -49,7 +49,7 @@ static kvh_status lists_exists(void *self, const struct kvh_batch *batch, uint32
 	(void)flags, (void)call;
 	for (size_t i = 0; i < batch->count; i++) {
 		kvh_store_key_text(lists->outer, &batch->keys[i], lists->text, TEXT_BYTES,
-				   &needed_bytes);
+		                   &needed_bytes);
 		batch->results[i].value = lists->exists;
 	}
 	return KVH_OK;
@@ -65,7 +65,7 @@ static size_t expand(struct lists_store *lists, const struct kvh_value *value)
 		const struct kvh_segment_template *template = &view->templates[i];
 
 		lists->addresses[i] =
-		    (unsigned char *)template->base + value->block_id * template->stride_bytes;
+			(unsigned char *)template->base + value->block_id * template->stride_bytes;
 		lists->lengths[i] = template->bytes;
 		bytes += template->bytes;
 	}
@@ -81,14 +81,14 @@ static void move_all(struct lists_store *lists, const struct kvh_batch *batch, b
 		size_t bytes = expand(lists, &batch->values[i]);
 
 		kvh_store_key_text(lists->outer, &batch->keys[i], lists->text, TEXT_BYTES,
-				   &needed_bytes);
+		                   &needed_bytes);
 		lists->total_bytes += bytes;
 		batch->results[i].value = is_get ? (int64_t)bytes : KVH_OK;
 	}
 }
 
 static kvh_status lists_put(void *self, const struct kvh_batch *batch,
-			    const struct kvh_put_options *options, const struct kvh_call *call)
+                            const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	(void)options, (void)call;
 	move_all(self, batch, false);
@@ -139,15 +139,15 @@ static struct lists_store *create(bool exists)
 struct kvh_store *kvh_bench_lists_open(bool exists)
 {
 	struct kvh_store_ops ops = {.struct_bytes = sizeof(ops),
-				    .name = "lists",
-				    .register_region = lists_register,
-				    .unregister_region = lists_unregister,
-				    .prefix = lists_prefix,
-				    .exists = lists_exists,
-				    .put = lists_put,
-				    .get = lists_get,
-				    .quiesce = lists_quiesce,
-				    .close = lists_close};
+	                            .name = "lists",
+	                            .register_region = lists_register,
+	                            .unregister_region = lists_unregister,
+	                            .prefix = lists_prefix,
+	                            .exists = lists_exists,
+	                            .put = lists_put,
+	                            .get = lists_get,
+	                            .quiesce = lists_quiesce,
+	                            .close = lists_close};
 	struct lists_store *lists = create(exists);
 	struct kvh_error error = {0};
 	struct kvh_store *store = NULL;
@@ -158,7 +158,7 @@ struct kvh_store *kvh_bench_lists_open(bool exists)
 	}
 	kvh_store_ops_fill(&ops);
 	if (!kvh_bench_ok("a store with lists",
-			  kvh_store_open_ops(&ops, lists, NULL, &store, &error), &error))
+	                  kvh_store_open_ops(&ops, lists, NULL, &store, &error), &error))
 		return NULL;
 	lists->outer = store;
 	return store;

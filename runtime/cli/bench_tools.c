@@ -23,7 +23,7 @@ double kvh_bench_cpu_seconds(void)
 }
 
 bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint64_t case_ns,
-		       uint64_t case_limit_ns)
+                       uint64_t case_limit_ns)
 {
 	uint64_t now_ns = kvh_bench_now(bench);
 
@@ -37,7 +37,7 @@ bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint
 unsigned char *kvh_bench_map(size_t bytes)
 {
 	void *memory =
-	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;
@@ -89,6 +89,6 @@ bool kvh_bench_ok(const char *what, kvh_status status, const struct kvh_error *e
 	if (status == KVH_OK)
 		return true;
 	kvh_cli_complain("bench", "%s: %s%s%s", what, kvh_strstatus(status), error ? ": " : "",
-			 error ? error->text : "");
+	                 error ? error->text : "");
 	return false;
 }

@@ -180,9 +180,9 @@ static json_t *findings_json(const struct findings *found, bool ok)
 
 	for (size_t i = 0; i < found->count; i++)
 		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:s}", "name", found->list[i].name,
-						"verdict", verdict_names[found->list[i].verdict],
-						"text", found->list[i].text));
+		                      json_pack("{s:s, s:s, s:s}", "name", found->list[i].name,
+		                                "verdict", verdict_names[found->list[i].verdict],
+		                                "text", found->list[i].text));
 	return json_pack("{s:b, s:o}", "ok", ok, "findings", list);
 }
 
@@ -226,15 +226,16 @@ int kvh_cli_doctor(int argc, char **argv)
 {
 	enum { OPT_JSON = 257 };
 	static const struct kvh_cli_option options[] = {
-	    {"json", OPT_JSON, NULL, "print the findings as JSON"}, {NULL, 0, NULL, NULL}};
+		{"json", OPT_JSON, NULL, "print the findings as JSON"}, {NULL, 0, NULL, NULL}};
 	const struct kvh_cli_args args = {
-	    .command = "doctor",
-	    .usage = "doctor [options]",
-	    .about = "Says what this machine has and what each backend would need. Exit status 3 "
-		     "when the\nlocal store can't work here.",
-	    .options = options,
-	    .argc = argc,
-	    .argv = argv,
+		.command = "doctor",
+		.usage = "doctor [options]",
+		.about = "Says what this machine has and what each backend would need. Exit status "
+			 "3 "
+			 "when the\nlocal store can't work here.",
+		.options = options,
+		.argc = argc,
+		.argv = argv,
 	};
 	bool as_json = false;
 	const char *value;

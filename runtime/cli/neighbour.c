@@ -24,14 +24,14 @@ static kvh_status prepare(struct kvh_neighbour *neighbour, struct kvh_error *err
 {
 	static const char text[] = "neighbour@";
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix),
-	    .text = text,
-	    .text_bytes = sizeof(text) - 1,
-	    .hash_bytes = HASH_BYTES,
+		.struct_bytes = sizeof(prefix),
+		.text = text,
+		.text_bytes = sizeof(text) - 1,
+		.hash_bytes = HASH_BYTES,
 	};
 	kvh_status status =
-	    kvh_store_register(neighbour->store, neighbour->buffer, neighbour->object_bytes,
-			       KVH_MEMORY_HOST, &neighbour->region, error);
+		kvh_store_register(neighbour->store, neighbour->buffer, neighbour->object_bytes,
+	                           KVH_MEMORY_HOST, &neighbour->region, error);
 
 	if (status != KVH_OK)
 		return status;
@@ -40,7 +40,7 @@ static kvh_status prepare(struct kvh_neighbour *neighbour, struct kvh_error *err
 }
 
 kvh_status kvh_neighbour_open(struct kvh_store *store, size_t object_bytes,
-			      struct kvh_neighbour **neighbour, struct kvh_error *error)
+                              struct kvh_neighbour **neighbour, struct kvh_error *error)
 {
 	struct kvh_store_caps caps = {.struct_bytes = sizeof(caps)};
 	struct kvh_neighbour *made;
@@ -55,8 +55,8 @@ kvh_status kvh_neighbour_open(struct kvh_store *store, size_t object_bytes,
 		return KVH_NO_MEMORY;
 	made->store = store;
 	made->object_bytes = object_bytes;
-	made->buffer =
-	    mmap(NULL, object_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	made->buffer = mmap(NULL, object_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	                    -1, 0);
 	if (made->buffer == MAP_FAILED) {
 		made->buffer = NULL;
 		status = KVH_NO_MEMORY;
@@ -96,7 +96,7 @@ static kvh_status take_batch(struct kvh_neighbour *neighbour, bool *full)
 	const struct kvh_segment segment = {neighbour->buffer, neighbour->object_bytes};
 	const struct kvh_batch batch = {BATCH_COUNT, keys, values, results};
 	const struct kvh_put_options options = {
-	    .struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = tokens};
+		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = tokens};
 	kvh_status status;
 
 	for (size_t i = 0; i < BATCH_COUNT; i++) {
@@ -133,11 +133,11 @@ kvh_status kvh_neighbour_give_back(struct kvh_neighbour *neighbour)
 	while (neighbour->token_count && status == KVH_OK) {
 		struct kvh_result results[BATCH_COUNT];
 		size_t count =
-		    neighbour->token_count < BATCH_COUNT ? neighbour->token_count : BATCH_COUNT;
+			neighbour->token_count < BATCH_COUNT ? neighbour->token_count : BATCH_COUNT;
 
 		status = kvh_store_abort(neighbour->store,
-					 neighbour->tokens + neighbour->token_count - count, count,
-					 results);
+		                         neighbour->tokens + neighbour->token_count - count, count,
+		                         results);
 		neighbour->token_count -= count;
 	}
 	return status;
@@ -152,7 +152,7 @@ kvh_status kvh_neighbour_close(struct kvh_neighbour *neighbour)
 	status = kvh_neighbour_give_back(neighbour);
 	if (neighbour->registered) {
 		kvh_status unregistered =
-		    kvh_store_unregister(neighbour->store, neighbour->region, 0);
+			kvh_store_unregister(neighbour->store, neighbour->region, 0);
 
 		if (unregistered != KVH_OK)
 			return unregistered;

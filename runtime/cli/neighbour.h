@@ -18,7 +18,7 @@ struct kvh_neighbour;
 
 /* KVH_NOT_SUPPORTED: the store can't hold puts. The caller ends it with close. */
 kvh_status kvh_neighbour_open(struct kvh_store *store, size_t object_bytes,
-			      struct kvh_neighbour **neighbour, struct kvh_error *error);
+                              struct kvh_neighbour **neighbour, struct kvh_error *error);
 /* Reserves until nothing is left. *objects: how many it holds now. */
 kvh_status kvh_neighbour_take_all(struct kvh_neighbour *neighbour, size_t *objects);
 /* Aborts all it holds. */

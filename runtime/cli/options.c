@@ -105,7 +105,7 @@ static void print_option(const char *name, const char *value_name, const char *h
 	char left[64];
 
 	snprintf(left, sizeof(left), "--%s%s%s", name, value_name ? " " : "",
-		 value_name ? value_name : "");
+	         value_name ? value_name : "");
 	for (bool first = true; help; first = false) {
 		size_t bytes = strcspn(help, "\n");
 
@@ -136,15 +136,15 @@ static void complain_unknown(const struct kvh_cli_args *args, const char *word)
 	names[count++] = "help";
 	names[count] = NULL;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + strspn(word, "-"), "="),
-		 word + strspn(word, "-"));
+	         word + strspn(word, "-"));
 	nearest = kvh_cli_nearest(name, names);
 	if (nearest)
 		kvh_cli_complain(args->command, "unknown option '%s'; did you mean '--%s'?", word,
-				 nearest);
+		                 nearest);
 	else
 		kvh_cli_complain(args->command,
-				 "unknown option '%s'; 'kvhold %s --help' lists them", word,
-				 args->command);
+		                 "unknown option '%s'; 'kvhold %s --help' lists them", word,
+		                 args->command);
 }
 
 static void fill_long_options(const struct kvh_cli_args *args, struct option *longs)
@@ -153,7 +153,7 @@ static void fill_long_options(const struct kvh_cli_args *args, struct option *lo
 
 	for (const struct kvh_cli_option *o = args->options; o->name && count < OPTIONS_MAX; o++)
 		longs[count++] = (struct option){
-		    o->name, o->value_name ? required_argument : no_argument, NULL, o->id};
+			o->name, o->value_name ? required_argument : no_argument, NULL, o->id};
 	longs[count++] = (struct option){"help", no_argument, NULL, HELP_ID};
 	longs[count] = (struct option){NULL, 0, NULL, 0};
 }
