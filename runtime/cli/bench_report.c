@@ -51,8 +51,8 @@ double kvh_bench_max(const struct kvh_bench_series *series)
 
 void kvh_bench_head(const char *words)
 {
-	printf("\n%s\n%-34s %9s %9s %9s  %-13s %-16s\n", words, "", "median", "min", "max", "unit",
-	       "target");
+	printf("\n%s\n%-34s %8s %8s %8s %3s  %s\n", words, "", "median", "min", "max", "n",
+	       "unit          target");
 }
 
 static bool is_met(const struct kvh_bench_target *target, double median)
@@ -67,7 +67,7 @@ static void print_target(const struct kvh_bench_target *target, double median)
 	if (target->rule)
 		snprintf(words, sizeof(words), "%s %s %g", target->rule,
 		         target->is_upper ? "<=" : ">=", target->bound);
-	printf(" %-12s %-6s", words,
+	printf(" %-12s %-7s", words,
 	       !target->rule            ? ""
 	       : is_met(target, median) ? "met"
 	                                : "MISSED");
@@ -92,7 +92,8 @@ void kvh_bench_report(struct kvh_bench *bench, const struct kvh_bench_figure *fi
 	                          figure->unit, "median", median, "min", min, "max", max, "rounds",
 	                          series_json(figure->series));
 
-	printf("%-34s %9.3f %9.3f %9.3f  %-12s", figure->name, median, min, max, figure->unit);
+	printf("%-34s %8.3f %8.3f %8.3f %3u  %-13s", figure->name, median, min, max,
+	       figure->series->count, figure->unit);
 	print_target(target, median);
 	printf(" %s\n", figure->note ? figure->note : "");
 	fflush(stdout);

@@ -14,6 +14,7 @@ enum {
 	JOBS = 64, /* of a round, each another request's */
 	PIECE_BYTES = 64,
 	POLLS = 100000,
+	IDLE_NS = 200000,       /* a worker's thread sleeps by then */
 	WORKER_CASE_SHARE = 60, /* part of the time limit, as in bench_copy.c */
 	SEGMENTS_MAX = 160
 };
@@ -303,15 +304,18 @@ static uint64_t wakeups_of(struct worker_bench *work)
 	return kvh_worker_get_stats(work->worker, &stats) == KVH_OK ? stats.wakeups : 0;
 }
 
-/* One job at a time, each waited for; or all at once. */
+/* One job at a time, each to a worker that sleeps; or all at once. */
 static bool count_wakeups(struct worker_bench *work, bool is_burst, double *per_job)
 {
+	const struct kvh_env *env = work->bench->env;
 	uint64_t before = wakeups_of(work);
 	size_t good_count = 0;
 
 	for (size_t i = 0; i < JOBS; i++) {
 		if (!submit(work, false, i) || (!is_burst && !wait_all(work)))
 			return false;
+		if (!is_burst)
+			env->ops->sleep_ns(env->ctx, IDLE_NS);
 	}
 	if (!wait_all(work) || !collect(work, &good_count) || !finish_all(work, JOBS))
 		return false;

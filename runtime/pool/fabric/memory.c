@@ -2,6 +2,8 @@
 /* The memory fabric: walks a value's segments and copies each from or to the extent. */
 #include "pool/fabric/memory.h"
 
+#include <string.h>
+
 #include <kvhold/store_ops.h>
 
 /* A value's segments, whichever of its two forms says where they are. */
@@ -38,26 +40,40 @@ static struct kvh_segment segment_at(const struct segments *segments, size_t ind
 				    template->bytes};
 }
 
-/* The source of segment index of this piece, or of the next piece's first; extent: where it lies.
- */
-static struct kvh_copy_ahead ahead_of(enum kvh_fabric_direction direction,
-				      const struct segments *segments, size_t index,
-				      const unsigned char *extent, const struct kvh_piece *next)
+/* Segment index as a copy; extent: where its bytes lie there. */
+static struct kvh_copy copy_of(enum kvh_fabric_direction direction, const struct segments *segments,
+			       size_t index, unsigned char *extent)
+{
+	struct kvh_segment segment = segment_at(segments, index);
+
+	if (direction == KVH_FABRIC_PUT)
+		return (struct kvh_copy){extent, segment.addr, segment.bytes};
+	return (struct kvh_copy){segment.addr, extent, segment.bytes};
+}
+
+/* What follows segment index - 1: the segment after it, or the next piece's first. */
+static struct kvh_copy ahead_of(enum kvh_fabric_direction direction,
+				const struct segments *segments, size_t index,
+				unsigned char *extent, const struct kvh_piece *next)
 {
 	struct segments next_segments;
-	struct kvh_segment segment;
 
-	if (index == segments->count) {
-		if (!next)
-			return (struct kvh_copy_ahead){0};
-		next_segments = segments_of(next->value);
-		segments = &next_segments;
-		index = 0;
-		extent = next->extent;
-	}
-	segment = segment_at(segments, index);
-	return (struct kvh_copy_ahead){direction == KVH_FABRIC_PUT ? segment.addr : extent,
-				       segment.bytes};
+	if (index < segments->count)
+		return copy_of(direction, segments, index, extent);
+	if (!next)
+		return (struct kvh_copy){0};
+	next_segments = segments_of(next->value);
+	return copy_of(direction, &next_segments, 0, next->extent);
+}
+
+/* The part of a segment's copy from done_bytes on, at most bytes_max. */
+static struct kvh_copy part_of(const struct kvh_copy *copy, size_t done_bytes, size_t bytes_max)
+{
+	size_t left_bytes = copy->bytes - done_bytes;
+
+	return (struct kvh_copy){(unsigned char *)copy->dst + done_bytes,
+				 (const unsigned char *)copy->src + done_bytes,
+				 left_bytes < bytes_max ? left_bytes : bytes_max};
 }
 
 bool kvh_fabric_memory_move(enum kvh_copy_kernel kernel, enum kvh_fabric_direction direction,
@@ -65,31 +81,32 @@ bool kvh_fabric_memory_move(enum kvh_copy_kernel kernel, enum kvh_fabric_directi
 			    size_t bytes_max, const struct kvh_piece *next)
 {
 	const struct segments segments = segments_of(piece->value);
+	struct kvh_piece_cursor at = *cursor;
 
-	while (cursor->segment_index < segments.count && bytes_max > 0) {
-		struct kvh_segment segment = segment_at(&segments, cursor->segment_index);
-		unsigned char *engine = (unsigned char *)segment.addr + cursor->segment_done_bytes;
-		unsigned char *extent = piece->extent + cursor->extent_done_bytes;
-		size_t left_bytes = segment.bytes - cursor->segment_done_bytes;
-		size_t bytes = left_bytes < bytes_max ? left_bytes : bytes_max;
-		struct kvh_copy_ahead ahead = {0};
+	while (at.segment_index < segments.count && bytes_max > 0) {
+		unsigned char *extent = piece->extent + at.extent_done_bytes;
+		struct kvh_copy whole =
+		    copy_of(direction, &segments, at.segment_index, extent - at.segment_done_bytes);
+		struct kvh_copy part = part_of(&whole, at.segment_done_bytes, bytes_max);
 
-		if (bytes == left_bytes && bytes >= KVH_COPY_STREAM_BYTES_MIN)
-			ahead = ahead_of(direction, &segments, cursor->segment_index + 1,
-					 extent + bytes, next);
-		if (direction == KVH_FABRIC_PUT)
-			kvh_copy_bytes(kernel, extent, engine, bytes, ahead);
-		else
-			kvh_copy_bytes(kernel, engine, extent, bytes, ahead);
-		bytes_max -= bytes;
-		cursor->extent_done_bytes += bytes;
-		cursor->segment_done_bytes += bytes;
-		if (bytes == left_bytes) {
-			cursor->segment_index++;
-			cursor->segment_done_bytes = 0;
+		bytes_max -= part.bytes;
+		at.extent_done_bytes += part.bytes;
+		at.segment_done_bytes += part.bytes;
+		if (at.segment_done_bytes == whole.bytes) {
+			at.segment_index++;
+			at.segment_done_bytes = 0;
+		}
+		if (part.bytes < KVH_COPY_STREAM_BYTES_MIN) {
+			memcpy(part.dst, part.src, part.bytes);
+		} else {
+			struct kvh_copy ahead = ahead_of(direction, &segments, at.segment_index,
+							 extent + part.bytes, next);
+
+			kvh_copy_bytes(kernel, &part, &ahead);
 		}
 	}
-	return cursor->segment_index == segments.count;
+	*cursor = at;
+	return at.segment_index == segments.count;
 }
 
 bool kvh_fabric_memory_put_some(const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
