@@ -7,10 +7,11 @@
 
 #include "neighbour.h"
 
-/* Requests done, in percent of all, between which the neighbour holds the store. */
-enum { NEIGHBOUR_FROM_PERCENT = 2, NEIGHBOUR_TO_PERCENT = 5 };
-
-/* A slow store must not spend the whole run under the neighbour. */
+/*
+ * The neighbour comes when so many percent of the requests are done. Once it holds all, it stays
+ * until some more are done, or for so long: a slow store must not spend the whole run under it.
+ */
+enum { NEIGHBOUR_FROM_PERCENT = 2, NEIGHBOUR_STAY_PERCENT = 3, NEIGHBOUR_STAY_REQUESTS = 8 };
 static const uint64_t neighbour_ns = UINT64_C(2000000000);
 
 static const uint64_t hang_ns = UINT64_C(60000000000); /* no progress for so long is a failure */
@@ -84,7 +85,7 @@ static kvh_status open_neighbour(struct kvh_engine *engine, struct kvh_error *er
 
 	if (!engine->config.neighbour)
 		return KVH_OK;
-	status = kvh_neighbour_open(engine->config.store,
+	status = kvh_neighbour_open(engine->config.store, engine->env,
 	                            kvh_engine_block_bytes(&kvh_engine_groups[0]),
 	                            &engine->neighbour, error);
 	return status == KVH_NOT_SUPPORTED ? KVH_OK : status;
@@ -203,27 +204,40 @@ static void take_sample(struct kvh_engine *engine)
 	}
 }
 
+/* Whether it has held everything for long enough. */
+static bool neighbour_may_leave(struct kvh_engine *engine)
+{
+	uint64_t stay = engine->totals.requests_all * NEIGHBOUR_STAY_PERCENT / 100;
+
+	if (!kvh_neighbour_is_full(engine->neighbour))
+		return false;
+	if (engine->neighbour_full_ns == 0) {
+		engine->neighbour_full_ns = now_ns(engine);
+		engine->neighbour_full_requests = engine->totals.requests_done;
+	}
+	if (stay < NEIGHBOUR_STAY_REQUESTS)
+		stay = NEIGHBOUR_STAY_REQUESTS;
+	return engine->totals.requests_done >= engine->neighbour_full_requests + stay ||
+	       now_ns(engine) - engine->neighbour_full_ns > neighbour_ns;
+}
+
 static void move_neighbour(struct kvh_engine *engine)
 {
 	uint64_t percent = engine->totals.requests_done * 100 / engine->totals.requests_all;
 	kvh_status status = KVH_OK;
-	size_t objects;
 
 	if (!engine->neighbour || percent < NEIGHBOUR_FROM_PERCENT)
 		return;
-	if (!engine->neighbour_took) {
-		engine->neighbour_took = true;
-		status = kvh_neighbour_take_all(engine->neighbour, &objects);
-		engine->neighbour_since_ns = now_ns(engine);
-	}
-	if (status == KVH_OK && (percent >= NEIGHBOUR_TO_PERCENT ||
-	                         now_ns(engine) - engine->neighbour_since_ns > neighbour_ns)) {
+	if (!engine->neighbour_came) {
+		engine->neighbour_came = true;
+		status = kvh_neighbour_start(engine->neighbour);
+	} else if (neighbour_may_leave(engine)) {
 		status = kvh_neighbour_close(engine->neighbour);
 		engine->neighbour = NULL;
 	}
 	if (status != KVH_OK) {
 		engine->status = status;
-		kvh_engine_note(engine, "the neighbour's puts failed: %s", kvh_strstatus(status));
+		kvh_engine_note(engine, "the neighbour's calls failed: %s", kvh_strstatus(status));
 	}
 }
 

@@ -192,8 +192,8 @@ struct kvh_engine {
 	struct kvh_engine_rank ranks[KVH_ENGINE_RANKS_MAX];
 	struct kvh_blocks blocks[KVH_ENGINE_GROUPS];
 	struct kvh_neighbour *neighbour; /* NULL: none, or gone again */
-	bool neighbour_took;
-	uint64_t neighbour_since_ns;
+	bool neighbour_came;
+	uint64_t neighbour_full_ns, neighbour_full_requests; /* when it held all */
 
 	struct kvh_engine_request *requests;
 	size_t request_count, next_request;

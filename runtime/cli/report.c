@@ -251,7 +251,7 @@ bool kvh_demo_write_report(const struct kvh_demo_result *result, const char *pat
 			write_series(out, &charts[i], s, engine, top);
 		fputs("</svg>\n", out);
 	}
-	if (engine->neighbour_took)
+	if (engine->neighbour_came)
 		fputs("<p>While few requests were done, a neighbour reserved all of the store on "
 		      "purpose: saves met &ldquo;no space&rdquo; until it gave the space "
 		      "back.</p>\n",
