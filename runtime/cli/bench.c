@@ -46,9 +46,9 @@ static const struct kvh_cli_args arguments = {
 	.command = "bench",
 	.usage = "bench [options]",
 	.about = "Measures put, get, exists and the worker against the limits of this machine: "
-		 "plain\n"
+                 "plain\n"
 		 "copy loops over the same memory, in the same process, interleaved. A missed "
-		 "target\n"
+                 "target\n"
 		 "is printed as such; only wrong bytes or a failed call fail the run.",
 	.options = options};
 
