@@ -200,11 +200,11 @@ static void the_slice_that_ships_is_whole(void **context)
 static void reuse_counts_whole_strides_and_computes_the_last_token(void **context)
 {
 	static const char text[] = "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,"
-	                           "\"hash_ids\":[1,2,3,4]}\n"
+				   "\"hash_ids\":[1,2,3,4]}\n"
 				   "{\"timestamp\":0,\"input_length\":2049,\"output_length\":1,"
-	                           "\"hash_ids\":[1,2,3,5,9]}\n"
+				   "\"hash_ids\":[1,2,3,5,9]}\n"
 				   "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,"
-	                           "\"hash_ids\":[1,2,3,4]}\n";
+				   "\"hash_ids\":[1,2,3,4]}\n";
 	struct kvh_trace_reuse reuse;
 	struct kvh_trace trace;
 
