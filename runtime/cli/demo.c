@@ -2,7 +2,6 @@
 /* `kvhold demo`: replays a conversation trace through the worker and compares every loaded byte. */
 #include "demo.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@ struct demo_options {
 	const char *trace_path, *store_url, *report_path, *json_path;
 	uint64_t request_limit, seed, rank_count, seconds;
 	bool neighbour, corrupt_one;
+	char found_path[PATH_BYTES]; /* of the trace that came along */
 };
 
 enum {
@@ -221,8 +221,8 @@ static bool show(const struct kvh_demo_result *result, const struct demo_options
 	if (chosen->report_path[0] == 0)
 		return ok;
 	if (!kvh_demo_write_report(result, chosen->report_path)) {
-		kvh_cli_complain("demo", "%s: the report can't be written: %s", chosen->report_path,
-		                 strerror(errno));
+		kvh_cli_complain("demo", "%s: the report can't be written: %m",
+		                 chosen->report_path);
 		return false;
 	}
 	if (!json_only)
@@ -314,19 +314,18 @@ static int open_and_run(const struct kvh_trace *trace, struct kvh_demo_result *r
 
 static int run_demo(struct demo_options *chosen)
 {
-	char path[PATH_BYTES];
 	struct kvh_demo_result result = {.store_url = chosen->store_url};
 	struct kvh_trace trace = {0};
 	struct kvh_error error;
 	int code = KVH_EXIT_ENVIRONMENT;
 
 	if (!chosen->trace_path) {
-		if (!find_trace(path, sizeof(path))) {
+		if (!find_trace(chosen->found_path, sizeof(chosen->found_path))) {
 			kvh_cli_complain("demo", "%s is not installed; name a trace with --trace",
 			                 slice_name);
 			return KVH_EXIT_ENVIRONMENT;
 		}
-		chosen->trace_path = path;
+		chosen->trace_path = chosen->found_path;
 	}
 	result.trace_path = chosen->trace_path;
 	if (kvh_trace_read(chosen->trace_path, chosen->request_limit, &trace, &error) != KVH_OK) {

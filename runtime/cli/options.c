@@ -89,14 +89,14 @@ bool kvh_cli_write_json(const char *command, const json_t *root, const char *pat
 	bool ok;
 
 	if (!file) {
-		kvh_cli_complain(command, "%s: can't be written: %s", path, strerror(errno));
+		kvh_cli_complain(command, "%s: can't be written: %m", path);
 		return false;
 	}
 	ok = json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
 	ok = fputc('\n', file) != EOF && ok;
 	ok = (to_stdout ? fflush(file) : fclose(file)) == 0 && ok;
 	if (!ok)
-		kvh_cli_complain(command, "%s: writing it failed: %s", path, strerror(errno));
+		kvh_cli_complain(command, "%s: writing it failed: %m", path);
 	return ok;
 }
 
@@ -178,6 +178,7 @@ int kvh_cli_next(const struct kvh_cli_args *args, const char **value)
 
 	fill_long_options(args, longs);
 	opterr = 0;
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): read before any thread starts */
 	found = getopt_long(args->argc, args->argv, ":h", longs, NULL);
 	if (found == HELP_ID || found == 'h') {
 		print_help(args);

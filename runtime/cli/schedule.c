@@ -3,8 +3,6 @@
  */
 #include "engine.h"
 
-#include <string.h>
-
 #include "pattern.h"
 
 enum room { ROOM_READY, ROOM_LATER, ROOM_LOST };
@@ -69,11 +67,11 @@ static void drop_window(struct kvh_engine *engine, struct kvh_engine_request *re
 	}
 }
 
-static void remove_running(struct kvh_engine *engine, size_t at)
+static void remove_at(struct kvh_engine_request **list, size_t *count, size_t at)
 {
-	engine->running_count--;
-	memmove(&engine->running[at], &engine->running[at + 1],
-	        (engine->running_count - at) * sizeof(engine->running[0]));
+	(*count)--;
+	for (; at < *count; at++)
+		list[at] = list[at + 1];
 }
 
 /*
@@ -86,7 +84,7 @@ static void preempt(struct kvh_engine *engine, size_t at)
 	struct kvh_engine_request *request = engine->running[at];
 	size_t place = engine->preempted_count++;
 
-	remove_running(engine, at);
+	remove_at(engine->running, &engine->running_count, at);
 	truncate_tables(engine, request, 0);
 	request->state = KVH_REQUEST_WAITING;
 	request->computed_tokens = 0;
@@ -356,13 +354,10 @@ static struct kvh_engine_request *next_waiting(struct kvh_engine *engine)
 
 static void leave_waiting(struct kvh_engine *engine)
 {
-	if (engine->preempted_count == 0) {
+	if (engine->preempted_count)
+		remove_at(engine->preempted, &engine->preempted_count, 0);
+	else
 		engine->next_request++;
-		return;
-	}
-	engine->preempted_count--;
-	memmove(&engine->preempted[0], &engine->preempted[1],
-	        engine->preempted_count * sizeof(engine->preempted[0]));
 }
 
 /* Admits the next waiting request; false: none, or it does not fit now. */
@@ -410,7 +405,7 @@ static void plan_finished(struct kvh_engine *engine)
 			at++;
 			continue;
 		}
-		remove_running(engine, at);
+		remove_at(engine->running, &engine->running_count, at);
 		request->state = KVH_REQUEST_FINISHED;
 		plan->finished[plan->finished_count++] = request;
 		for (uint32_t g = 0; g < KVH_ENGINE_GROUPS; g++)

@@ -2,7 +2,6 @@
 /* Reads recorded request traces strictly: a damaged line is named, never guessed at. */
 #include "trace.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -134,7 +133,7 @@ static kvh_status check_fields(const struct place *place, json_t *object)
 static kvh_status take_request(const struct place *place, json_t *object, struct kvh_trace *trace)
 {
 	struct kvh_trace_request request = {0};
-	uint64_t prompt, output;
+	uint64_t prompt = 0, output = 0;
 	kvh_status status = check_fields(place, object);
 
 	if (status == KVH_OK)
@@ -238,7 +237,7 @@ static kvh_status read_all(const struct place *place, FILE *file, char **text, s
 		return fail_at(place, KVH_NO_MEMORY, "no memory to read it");
 	if (ferror(file)) {
 		free(bytes);
-		return fail_at(place, KVH_FILE_READ_FAIL, "can't be read: %s", strerror(errno));
+		return fail_at(place, KVH_FILE_READ_FAIL, "can't be read: %m");
 	}
 	*text = bytes;
 	*text_bytes = used;
@@ -255,7 +254,7 @@ kvh_status kvh_trace_read(const char *path, size_t request_limit, struct kvh_tra
 	kvh_status status;
 
 	if (!file)
-		return fail_at(&place, KVH_FILE_READ_FAIL, "can't be opened: %s", strerror(errno));
+		return fail_at(&place, KVH_FILE_READ_FAIL, "can't be opened: %m");
 	status = read_all(&place, file, &text, &text_bytes);
 	fclose(file);
 	if (status != KVH_OK)

@@ -25,7 +25,7 @@ static void every_flipped_bit_is_found_in_its_line(void **context)
 
 	(void)context;
 	kvh_pattern_fill(bytes, sizeof(bytes), 7);
-	for (size_t bit = 0; bit < BYTES * 8; bit++) {
+	for (size_t bit = 0; bit < (size_t)BYTES * 8; bit++) {
 		size_t line = bit / 8 / KVH_PATTERN_LINE_BYTES * KVH_PATTERN_LINE_BYTES;
 
 		bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);

@@ -17,9 +17,11 @@ static struct kvh_trace_request trace_requests[REQUEST_COUNT];
 static uint64_t hash_ids[REQUEST_COUNT * HASHES_EACH];
 static uint64_t hit_tokens_next; /* what the next lookups answer, if the prompt allows it */
 
+/* NOLINTNEXTLINE(bugprone-reserved-identifier): the linker's name for a wrapped function */
 kvh_status __wrap_kvh_worker_lookup(struct kvh_worker *worker, const struct kvh_lookup *lookup,
                                     struct kvh_lookup_result *result, struct kvh_error *error);
 
+/* NOLINTNEXTLINE(bugprone-reserved-identifier): the linker's name for a wrapped function */
 kvh_status __wrap_kvh_worker_lookup(struct kvh_worker *worker, const struct kvh_lookup *lookup,
                                     struct kvh_lookup_result *result, struct kvh_error *error)
 {
