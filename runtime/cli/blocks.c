@@ -7,10 +7,10 @@
 bool kvh_blocks_init(struct kvh_blocks *blocks, uint32_t block_count)
 {
 	*blocks = (struct kvh_blocks){
-	    .free_ids = calloc(block_count, sizeof(*blocks->free_ids)),
-	    .pins = calloc(block_count, sizeof(*blocks->pins)),
-	    .owned = calloc(block_count, sizeof(*blocks->owned)),
-	    .block_count = block_count,
+		.free_ids = calloc(block_count, sizeof(*blocks->free_ids)),
+		.pins = calloc(block_count, sizeof(*blocks->pins)),
+		.owned = calloc(block_count, sizeof(*blocks->owned)),
+		.block_count = block_count,
 	};
 	if (!blocks->free_ids || !blocks->pins || !blocks->owned) {
 		kvh_blocks_fini(blocks);

@@ -14,8 +14,8 @@
 /* Exit codes of every command. */
 enum {
 	KVH_EXIT_OK = 0,
-	KVH_EXIT_FAILURE = 1,	 /* the run found a failure */
-	KVH_EXIT_USAGE = 2,	 /* the command line or a file named on it is wrong */
+	KVH_EXIT_FAILURE = 1,    /* the run found a failure */
+	KVH_EXIT_USAGE = 2,      /* the command line or a file named on it is wrong */
 	KVH_EXIT_ENVIRONMENT = 3 /* this machine lacks what the command needs */
 };
 
@@ -61,7 +61,7 @@ int kvh_cli_next(const struct kvh_cli_args *args, const char **value);
 
 /* Prints "kvhold COMMAND: words" to stderr. */
 void kvh_cli_complain(const char *command, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3)));
 
 /* The name nearest to word, or NULL when none is near. names ends with NULL. */
 const char *kvh_cli_nearest(const char *word, const char *const *names);

@@ -2,7 +2,6 @@
 /* `kvhold demo`: replays a conversation trace through the worker and compares every loaded byte. */
 #include "demo.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@ struct demo_options {
 	const char *trace_path, *store_url, *report_path, *json_path;
 	uint64_t request_limit, seed, rank_count, seconds;
 	bool neighbour, corrupt_one;
+	char found_path[PATH_BYTES]; /* of the trace that came along */
 };
 
 enum {
@@ -35,39 +35,41 @@ enum {
 };
 
 static const struct kvh_cli_option options[] = {
-    {"trace", OPT_TRACE, "FILE", "the trace to replay (default: the slice that comes along)"},
-    {"requests", OPT_REQUESTS, "N", "replay its first N requests (default: all)"},
-    {"seed", OPT_SEED, "N", "decides hashes and block contents (default: 1)"},
-    {"store", OPT_STORE, "URL", "the store (default: local:?size=1536MiB)"},
-    {"ranks", OPT_RANKS, "N", "tensor-parallel ranks, 1 to 8 (default: 2)"},
-    {"report", OPT_REPORT, "FILE", "the HTML page (default: kvhold-demo.html), \"\" for none"},
-    {"json", OPT_JSON, "FILE", "the figures as JSON as well; \"-\" for stdout instead of words"},
-    {"time-limit", OPT_LIMIT, "SECONDS",
-     "start no request after so long (default: 25; 0: no limit)"},
-    {"no-neighbour", OPT_NO_NEIGHBOUR, NULL,
-     "leave out the neighbour, who for a while reserves the\nwhole store so that saves meet "
-     "\"no space\""},
-    {"self-test-corrupt", OPT_CORRUPT, NULL,
-     "self-test: flip one bit of the first loaded block; the\ndemo must find it and exit with 1"},
-    {NULL, 0, NULL, NULL},
+	{"trace", OPT_TRACE, "FILE", "the trace to replay (default: the slice that comes along)"},
+	{"requests", OPT_REQUESTS, "N", "replay its first N requests (default: all)"},
+	{"seed", OPT_SEED, "N", "decides hashes and block contents (default: 1)"},
+	{"store", OPT_STORE, "URL", "the store (default: local:?size=1536MiB)"},
+	{"ranks", OPT_RANKS, "N", "tensor-parallel ranks, 1 to 8 (default: 2)"},
+	{"report", OPT_REPORT, "FILE", "the HTML page (default: kvhold-demo.html), \"\" for none"},
+	{"json", OPT_JSON, "FILE",
+         "the figures as JSON as well; \"-\" for stdout instead of words"},
+	{"time-limit", OPT_LIMIT, "SECONDS",
+         "start no request after so long (default: 25; 0: no limit)"},
+	{"no-neighbour", OPT_NO_NEIGHBOUR, NULL,
+         "leave out the neighbour, who for a while reserves the\nwhole store so that saves meet "
+         "\"no space\""},
+	{"self-test-corrupt", OPT_CORRUPT, NULL,
+         "self-test: flip one bit of the first loaded block; the\ndemo must find it and exit with "
+         "1"},
+	{NULL, 0, NULL, NULL},
 };
 
 static const char about[] =
-    "Runs a small model of a serving engine: a scheduler and two ranks with two cache groups\n"
-    "(full attention, sliding window) replay recorded conversations. Each request is looked\n"
-    "up, what hits is loaded, the rest is \"computed\" (bytes that follow from the hash) and\n"
-    "saved; requests are preempted when blocks run out, and the store is smaller than what\n"
-    "is saved. Every loaded byte is compared with what it must be. Host memory stands in for\n"
-    "GPU memory, and blocks are scaled down to 64 KiB a rank. Same seed: same requests,\n"
-    "hashes and bytes; how jobs and steps interleave is up to the machine.";
+	"Runs a small model of a serving engine: a scheduler and two ranks with two cache groups\n"
+	"(full attention, sliding window) replay recorded conversations. Each request is looked\n"
+	"up, what hits is loaded, the rest is \"computed\" (bytes that follow from the hash) and\n"
+	"saved; requests are preempted when blocks run out, and the store is smaller than what\n"
+	"is saved. Every loaded byte is compared with what it must be. Host memory stands in for\n"
+	"GPU memory, and blocks are scaled down to 64 KiB a rank. Same seed: same requests,\n"
+	"hashes and bytes; how jobs and steps interleave is up to the machine.";
 
 static bool take_number(const char *name, const char *value, uint64_t min, uint64_t max,
-			uint64_t *number)
+                        uint64_t *number)
 {
 	if (kvh_cli_number(value, min, max, number))
 		return true;
 	kvh_cli_complain("demo", "--%s %s: a whole number from %llu to %llu is needed", name, value,
-			 (unsigned long long)min, (unsigned long long)max);
+	                 (unsigned long long)min, (unsigned long long)max);
 	return false;
 }
 
@@ -79,7 +81,7 @@ static bool take_option(struct demo_options *chosen, int id, const char *value)
 		return true;
 	case OPT_REQUESTS:
 		return take_number("requests", value, 1, KVH_TRACE_REQUESTS_MAX,
-				   &chosen->request_limit);
+		                   &chosen->request_limit);
 	case OPT_SEED:
 		return take_number("seed", value, 0, UINT64_MAX, &chosen->seed);
 	case OPT_STORE:
@@ -194,11 +196,11 @@ static void gather(struct kvh_demo_result *result, const struct kvh_engine *engi
 		result->put_ns += rank->put_ns;
 	}
 	result->failures =
-	    result->counts.mismatched_blocks + result->counts.defects + engine->defects;
+		result->counts.mismatched_blocks + result->counts.defects + engine->defects;
 	result->working_set_bytes =
-	    engine->config.rank_count *
-	    (result->reuse.distinct_blocks * kvh_engine_block_bytes(&kvh_engine_groups[0]) +
-	     result->reuse.distinct_strides * kvh_engine_block_bytes(&kvh_engine_groups[1]));
+		engine->config.rank_count *
+		(result->reuse.distinct_blocks * kvh_engine_block_bytes(&kvh_engine_groups[0]) +
+	         result->reuse.distinct_strides * kvh_engine_block_bytes(&kvh_engine_groups[1]));
 }
 
 /* ---- running --------------------------------------------------------------------------- */
@@ -219,8 +221,8 @@ static bool show(const struct kvh_demo_result *result, const struct demo_options
 	if (chosen->report_path[0] == 0)
 		return ok;
 	if (!kvh_demo_write_report(result, chosen->report_path)) {
-		kvh_cli_complain("demo", "%s: the report can't be written: %s", chosen->report_path,
-				 strerror(errno));
+		kvh_cli_complain("demo", "%s: the report can't be written: %m",
+		                 chosen->report_path);
 		return false;
 	}
 	if (!json_only)
@@ -230,7 +232,7 @@ static bool show(const struct kvh_demo_result *result, const struct demo_options
 
 /* KVH_OK when nothing was wrong; the run's own words go to stderr. */
 static int run_engine(struct kvh_engine *engine, struct kvh_demo_result *result,
-		      const struct demo_options *chosen)
+                      const struct demo_options *chosen)
 {
 	struct kvh_error error = {0};
 	bool shown;
@@ -255,23 +257,23 @@ static int run_engine(struct kvh_engine *engine, struct kvh_demo_result *result,
 static int exit_of(kvh_status status)
 {
 	return status == KVH_INVALID_PARAMS || status == KVH_TOO_LARGE ||
-		       status == KVH_NOT_SUPPORTED
-		   ? KVH_EXIT_USAGE
-		   : KVH_EXIT_ENVIRONMENT;
+	                       status == KVH_NOT_SUPPORTED
+	               ? KVH_EXIT_USAGE
+	               : KVH_EXIT_ENVIRONMENT;
 }
 
 static int run_with_store(struct kvh_store *store, const struct kvh_trace *trace,
-			  struct kvh_demo_result *result, const struct demo_options *chosen)
+                          struct kvh_demo_result *result, const struct demo_options *chosen)
 {
 	const struct kvh_engine_config config = {
-	    .trace = trace,
-	    .store = store,
-	    .rank_count = (uint32_t)chosen->rank_count,
-	    .seed = chosen->seed,
-	    .time_limit_ns = chosen->seconds * UINT64_C(1000000000),
-	    .neighbour = chosen->neighbour,
-	    .corrupt_one = chosen->corrupt_one,
-	    .progress = isatty(STDERR_FILENO),
+		.trace = trace,
+		.store = store,
+		.rank_count = (uint32_t)chosen->rank_count,
+		.seed = chosen->seed,
+		.time_limit_ns = chosen->seconds * UINT64_C(1000000000),
+		.neighbour = chosen->neighbour,
+		.corrupt_one = chosen->corrupt_one,
+		.progress = isatty(STDERR_FILENO),
 	};
 	struct kvh_error error = {0};
 	struct kvh_engine *engine;
@@ -291,7 +293,7 @@ static int run_with_store(struct kvh_store *store, const struct kvh_trace *trace
 }
 
 static int open_and_run(const struct kvh_trace *trace, struct kvh_demo_result *result,
-			const struct demo_options *chosen)
+                        const struct demo_options *chosen)
 {
 	struct kvh_error error = {0};
 	struct kvh_store *store;
@@ -312,19 +314,18 @@ static int open_and_run(const struct kvh_trace *trace, struct kvh_demo_result *r
 
 static int run_demo(struct demo_options *chosen)
 {
-	char path[PATH_BYTES];
 	struct kvh_demo_result result = {.store_url = chosen->store_url};
 	struct kvh_trace trace = {0};
 	struct kvh_error error;
 	int code = KVH_EXIT_ENVIRONMENT;
 
 	if (!chosen->trace_path) {
-		if (!find_trace(path, sizeof(path))) {
+		if (!find_trace(chosen->found_path, sizeof(chosen->found_path))) {
 			kvh_cli_complain("demo", "%s is not installed; name a trace with --trace",
-					 slice_name);
+			                 slice_name);
 			return KVH_EXIT_ENVIRONMENT;
 		}
-		chosen->trace_path = path;
+		chosen->trace_path = chosen->found_path;
 	}
 	result.trace_path = chosen->trace_path;
 	if (kvh_trace_read(chosen->trace_path, chosen->request_limit, &trace, &error) != KVH_OK) {
@@ -332,7 +333,7 @@ static int run_demo(struct demo_options *chosen)
 		return KVH_EXIT_USAGE;
 	}
 	if (kvh_trace_measure(&trace, KVH_ENGINE_LCM_TOKENS / KVH_TRACE_BLOCK_TOKENS,
-			      &result.reuse))
+	                      &result.reuse))
 		code = open_and_run(&trace, &result, chosen);
 	kvh_trace_fini(&trace);
 	return code;
@@ -341,20 +342,20 @@ static int run_demo(struct demo_options *chosen)
 int kvh_cli_demo(int argc, char **argv)
 {
 	struct demo_options chosen = {
-	    .store_url = default_store,
-	    .report_path = default_report,
-	    .seed = 1,
-	    .rank_count = 2,
-	    .seconds = 25,
-	    .neighbour = true,
+		.store_url = default_store,
+		.report_path = default_report,
+		.seed = 1,
+		.rank_count = 2,
+		.seconds = 25,
+		.neighbour = true,
 	};
 	const struct kvh_cli_args args = {
-	    .command = "demo",
-	    .usage = "demo [options]",
-	    .about = about,
-	    .options = options,
-	    .argc = argc,
-	    .argv = argv,
+		.command = "demo",
+		.usage = "demo [options]",
+		.about = about,
+		.options = options,
+		.argc = argc,
+		.argv = argv,
 	};
 	const char *value;
 	int id;

@@ -17,9 +17,9 @@ struct kvh_demo_result {
 	const char *store_url;
 	const struct kvh_engine *engine;
 	struct kvh_trace_reuse reuse;
-	uint64_t working_set_bytes;	      /* what an endless store would hold at the end */
+	uint64_t working_set_bytes;           /* what an endless store would hold at the end */
 	struct kvh_engine_rank_counts counts; /* sums over the ranks; waits: the longest */
-	struct kvh_worker_stats worker;	      /* sums over the ranks */
+	struct kvh_worker_stats worker;       /* sums over the ranks */
 	struct kvh_store_stats store;
 	uint64_t get_bytes, get_ns, put_bytes, put_ns;
 	uint64_t failures; /* wrong blocks and broken contracts */
@@ -28,6 +28,9 @@ struct kvh_demo_result {
 /* Bytes a nanosecond are GB (10^9) a second; 0 when nothing was measured. */
 double kvh_demo_rate(uint64_t bytes, uint64_t ns);
 double kvh_demo_share(uint64_t part, uint64_t whole);
+
+/* The last part of its path. */
+const char *kvh_demo_trace_name(const struct kvh_demo_result *result);
 
 void kvh_demo_print(const struct kvh_demo_result *result);
 /* Given to the caller; NULL: no memory. */

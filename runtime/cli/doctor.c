@@ -2,10 +2,10 @@
 /* `kvhold doctor`: what this machine has, and what each backend would need of it. */
 #include "cli.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -49,6 +49,14 @@ find(struct findings *found, const char *name, enum verdict verdict, const char 
 	va_end(words);
 }
 
+static bool first_number(const char *text, uint64_t *value)
+{
+	char *end;
+
+	*value = strtoull(text, &end, 10);
+	return end != text;
+}
+
 /* A number of /proc/meminfo; false: not there. */
 static bool meminfo(const char *field, uint64_t *value)
 {
@@ -62,7 +70,7 @@ static bool meminfo(const char *field, uint64_t *value)
 		size_t bytes = strlen(field);
 
 		if (strncmp(line, field, bytes) == 0 && line[bytes] == ':')
-			found = sscanf(line + bytes + 1, "%" SCNu64, value) == 1;
+			found = first_number(line + bytes + 1, value);
 	}
 	fclose(file);
 	return found;
@@ -135,7 +143,7 @@ static void find_memlock(struct findings *found)
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
-		find(found, "memlock", VERDICT_NOTE, "unknown: %s", strerror(errno));
+		find(found, "memlock", VERDICT_NOTE, "unknown: %m");
 	else if (limit.rlim_cur == RLIM_INFINITY)
 		find(found, "memlock", VERDICT_OK, "no limit");
 	else
@@ -180,9 +188,9 @@ static json_t *findings_json(const struct findings *found, bool ok)
 
 	for (size_t i = 0; i < found->count; i++)
 		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:s}", "name", found->list[i].name,
-						"verdict", verdict_names[found->list[i].verdict],
-						"text", found->list[i].text));
+		                      json_pack("{s:s, s:s, s:s}", "name", found->list[i].name,
+		                                "verdict", verdict_names[found->list[i].verdict],
+		                                "text", found->list[i].text));
 	return json_pack("{s:b, s:o}", "ok", ok, "findings", list);
 }
 
@@ -226,15 +234,16 @@ int kvh_cli_doctor(int argc, char **argv)
 {
 	enum { OPT_JSON = 257 };
 	static const struct kvh_cli_option options[] = {
-	    {"json", OPT_JSON, NULL, "print the findings as JSON"}, {NULL, 0, NULL, NULL}};
+		{"json", OPT_JSON, NULL, "print the findings as JSON"}, {NULL, 0, NULL, NULL}};
 	const struct kvh_cli_args args = {
-	    .command = "doctor",
-	    .usage = "doctor [options]",
-	    .about = "Says what this machine has and what each backend would need. Exit status 3 "
-		     "when the\nlocal store can't work here.",
-	    .options = options,
-	    .argc = argc,
-	    .argv = argv,
+		.command = "doctor",
+		.usage = "doctor [options]",
+		.about = "Says what this machine has and what each backend would need. Exit status "
+			 "3 "
+			 "when the\nlocal store can't work here.",
+		.options = options,
+		.argc = argc,
+		.argv = argv,
 	};
 	bool as_json = false;
 	const char *value;

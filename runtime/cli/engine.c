@@ -7,8 +7,12 @@
 
 #include "neighbour.h"
 
-/* Requests done, in percent of all, between which the neighbour holds the store. */
-enum { NEIGHBOUR_FROM_PERCENT = 2, NEIGHBOUR_TO_PERCENT = 5 };
+/*
+ * The neighbour comes when so many percent of the requests are done. Once it holds all, it stays
+ * until some more are done, or for so long: a slow store must not spend the whole run under it.
+ */
+enum { NEIGHBOUR_FROM_PERCENT = 2, NEIGHBOUR_STAY_PERCENT = 3, NEIGHBOUR_STAY_REQUESTS = 8 };
+static const uint64_t neighbour_ns = UINT64_C(2000000000);
 
 static const uint64_t hang_ns = UINT64_C(60000000000); /* no progress for so long is a failure */
 static const uint64_t show_ns = UINT64_C(200000000);
@@ -47,14 +51,14 @@ static kvh_status set_up_requests(struct kvh_engine *engine, struct kvh_error *e
 		request->index = (uint32_t)i;
 		request->known_tokens = request->trace->prompt_tokens;
 		request->end_tokens =
-		    (uint64_t)request->trace->prompt_tokens + request->trace->output_tokens;
+			(uint64_t)request->trace->prompt_tokens + request->trace->output_tokens;
 		snprintf(request->name, sizeof(request->name), "request-%u", request->index);
 		if (request->end_tokens > tokens_max) {
 			snprintf(error->text, sizeof(error->text),
-				 "request %zu of the trace has %llu tokens; the demo's engine has "
-				 "blocks for %llu",
-				 i + 1, (unsigned long long)request->end_tokens,
-				 (unsigned long long)tokens_max);
+			         "request %zu of the trace has %llu tokens; the demo's engine has "
+			         "blocks for %llu",
+			         i + 1, (unsigned long long)request->end_tokens,
+			         (unsigned long long)tokens_max);
 			return error->status = KVH_TOO_LARGE;
 		}
 	}
@@ -81,9 +85,9 @@ static kvh_status open_neighbour(struct kvh_engine *engine, struct kvh_error *er
 
 	if (!engine->config.neighbour)
 		return KVH_OK;
-	status =
-	    kvh_neighbour_open(engine->config.store, kvh_engine_block_bytes(&kvh_engine_groups[0]),
-			       &engine->neighbour, error);
+	status = kvh_neighbour_open(engine->config.store, engine->env,
+	                            kvh_engine_block_bytes(&kvh_engine_groups[0]),
+	                            &engine->neighbour, error);
 	return status == KVH_NOT_SUPPORTED ? KVH_OK : status;
 }
 
@@ -129,14 +133,14 @@ static kvh_status open_ranks(struct kvh_engine *engine, struct kvh_error *error)
 		status = kvh_rank_open(rank, error);
 		snprintf(name, sizeof(name), "demo-rank-%u", r);
 		if (status == KVH_OK)
-			status =
-			    env->ops->thread_create(env->ctx, &rank->thread, name, rank_main, rank);
+			status = env->ops->thread_create(env->ctx, &rank->thread, name, rank_main,
+			                                 rank);
 	}
 	return status;
 }
 
 kvh_status kvh_engine_create(const struct kvh_engine_config *config, struct kvh_engine **engine,
-			     struct kvh_error *error)
+                             struct kvh_error *error)
 {
 	struct kvh_engine *made = calloc(1, sizeof(*made));
 	kvh_status status;
@@ -156,6 +160,7 @@ kvh_status kvh_engine_create(const struct kvh_engine_config *config, struct kvh_
 		*engine = made;
 	else
 		kvh_engine_destroy(made);
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): kept while bytes may still move */
 	return status;
 }
 
@@ -176,24 +181,23 @@ static void run_ranks(struct kvh_engine *engine)
 
 static void take_sample(struct kvh_engine *engine)
 {
-	uint64_t due =
-	    engine->sample_count * engine->totals.requests_all / (KVH_ENGINE_SAMPLES_MAX / 2);
+	uint64_t due = engine->sample_count * engine->totals.requests_all / KVH_ENGINE_SAMPLES;
 	struct kvh_store_stats stats = {.struct_bytes = sizeof(stats)};
 	struct kvh_engine_sample *sample;
 
-	if (engine->totals.requests_done < due || engine->sample_count == KVH_ENGINE_SAMPLES_MAX)
+	if (engine->totals.requests_done < due || engine->sample_count > KVH_ENGINE_SAMPLES)
 		return;
 	if (kvh_store_get_stats(engine->config.store, &stats) != KVH_OK)
 		return;
 	sample = &engine->samples[engine->sample_count++];
 	*sample = (struct kvh_engine_sample){
-	    .at_ns = now_ns(engine) - engine->started_ns,
-	    .requests_done = engine->totals.requests_done,
-	    .lookup_tokens = engine->totals.lookup_tokens,
-	    .hit_tokens = engine->totals.hit_tokens,
-	    .used_bytes = stats.used_bytes,
-	    .capacity_bytes = stats.capacity_bytes,
-	    .evicted_keys = stats.evicted_keys,
+		.at_ns = now_ns(engine) - engine->started_ns,
+		.requests_done = engine->totals.requests_done,
+		.lookup_tokens = engine->totals.lookup_tokens,
+		.hit_tokens = engine->totals.hit_tokens,
+		.used_bytes = stats.used_bytes,
+		.capacity_bytes = stats.capacity_bytes,
+		.evicted_keys = stats.evicted_keys,
 	};
 	for (uint32_t r = 0; r < engine->config.rank_count; r++) {
 		sample->get_bytes += engine->ranks[r].get_bytes;
@@ -201,25 +205,40 @@ static void take_sample(struct kvh_engine *engine)
 	}
 }
 
+/* Whether it has held everything for long enough. */
+static bool neighbour_may_leave(struct kvh_engine *engine)
+{
+	uint64_t stay = engine->totals.requests_all * NEIGHBOUR_STAY_PERCENT / 100;
+
+	if (!kvh_neighbour_is_full(engine->neighbour))
+		return false;
+	if (engine->neighbour_full_ns == 0) {
+		engine->neighbour_full_ns = now_ns(engine);
+		engine->neighbour_full_requests = engine->totals.requests_done;
+	}
+	if (stay < NEIGHBOUR_STAY_REQUESTS)
+		stay = NEIGHBOUR_STAY_REQUESTS;
+	return engine->totals.requests_done >= engine->neighbour_full_requests + stay ||
+	       now_ns(engine) - engine->neighbour_full_ns > neighbour_ns;
+}
+
 static void move_neighbour(struct kvh_engine *engine)
 {
 	uint64_t percent = engine->totals.requests_done * 100 / engine->totals.requests_all;
 	kvh_status status = KVH_OK;
-	size_t objects;
 
 	if (!engine->neighbour || percent < NEIGHBOUR_FROM_PERCENT)
 		return;
-	if (!engine->neighbour_took) {
-		engine->neighbour_took = true;
-		status = kvh_neighbour_take_all(engine->neighbour, &objects);
-	}
-	if (percent >= NEIGHBOUR_TO_PERCENT && status == KVH_OK) {
+	if (!engine->neighbour_came) {
+		engine->neighbour_came = true;
+		status = kvh_neighbour_start(engine->neighbour);
+	} else if (neighbour_may_leave(engine)) {
 		status = kvh_neighbour_close(engine->neighbour);
 		engine->neighbour = NULL;
 	}
 	if (status != KVH_OK) {
 		engine->status = status;
-		kvh_engine_note(engine, "the neighbour's puts failed: %s", kvh_strstatus(status));
+		kvh_engine_note(engine, "the neighbour's calls failed: %s", kvh_strstatus(status));
 	}
 }
 
@@ -229,9 +248,9 @@ static void show_progress(struct kvh_engine *engine, uint64_t now)
 		return;
 	engine->shown_ns = now;
 	fprintf(stderr, "\r%llu of %llu requests, %llu preemptions, %zu jobs under way ",
-		(unsigned long long)engine->totals.requests_done,
-		(unsigned long long)engine->totals.requests_all,
-		(unsigned long long)engine->totals.preemptions, engine->live_job_count);
+	        (unsigned long long)engine->totals.requests_done,
+	        (unsigned long long)engine->totals.requests_all,
+	        (unsigned long long)engine->totals.preemptions, engine->live_job_count);
 }
 
 static uint64_t taken_count(const struct kvh_engine *engine)
@@ -264,7 +283,7 @@ static void after_step(struct kvh_engine *engine, bool busy)
 		engine->status = KVH_TIMEOUT;
 		engine->defects++;
 		kvh_engine_note(engine, "nothing moved for 60 s: %zu jobs never completed",
-				engine->live_job_count);
+		                engine->live_job_count);
 	}
 	if (engine->config.time_limit_ns &&
 	    now - engine->started_ns > engine->config.time_limit_ns &&
@@ -285,7 +304,7 @@ static void check_blocks_home(struct kvh_engine *engine)
 			continue;
 		engine->defects++;
 		kvh_engine_note(engine, "group %u: %u of %u blocks came home", g, free_count,
-				kvh_engine_groups[g].block_count - 1);
+		                kvh_engine_groups[g].block_count - 1);
 	}
 }
 
@@ -319,7 +338,7 @@ kvh_status kvh_engine_run(struct kvh_engine *engine, struct kvh_error *error)
 		check_blocks_home(engine);
 	else
 		snprintf(error->text, sizeof(error->text), "%s",
-			 engine->note[0] ? engine->note : kvh_strstatus(engine->status));
+		         engine->note[0] ? engine->note : kvh_strstatus(engine->status));
 	return engine->status;
 }
 

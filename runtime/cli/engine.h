@@ -30,12 +30,12 @@ enum {
 	KVH_ENGINE_REGIONS_MAX = 4,
 	KVH_ENGINE_HASH_TOKENS = KVH_TRACE_BLOCK_TOKENS,
 	KVH_ENGINE_HASH_BYTES = 32,
-	KVH_ENGINE_LCM_TOKENS = 1024,	/* of both groups' block_tokens */
-	KVH_ENGINE_RUNNING_MAX = 16,	/* requests */
-	KVH_ENGINE_STEP_TOKENS = 8192,	/* computed in one step */
+	KVH_ENGINE_LCM_TOKENS = 1024,   /* of both groups' block_tokens */
+	KVH_ENGINE_RUNNING_MAX = 16,    /* requests */
+	KVH_ENGINE_STEP_TOKENS = 8192,  /* computed in one step */
 	KVH_ENGINE_CHUNK_TOKENS = 4096, /* of one request's prompt in one step */
-	KVH_ENGINE_DECODE_TOKENS = 32,	/* one step stands for so many decode iterations */
-	KVH_ENGINE_SAMPLES_MAX = 256,
+	KVH_ENGINE_DECODE_TOKENS = 32,  /* one step stands for so many decode iterations */
+	KVH_ENGINE_SAMPLES = 60,        /* beside the one at the start */
 	KVH_ENGINE_NOTES_MAX = 8,
 	KVH_ENGINE_NOTE_BYTES = 256
 };
@@ -73,12 +73,12 @@ struct kvh_engine_request {
 	enum kvh_engine_state state;
 	bool admitted_before;
 	char name[24];
-	void *memory;	 /* tables and hashes; NULL unless loading, running or preempted */
+	void *memory;    /* tables and hashes; NULL unless loading, running or preempted */
 	uint8_t *hashes; /* of the full prompt blocks, packed */
 	size_t hash_count;
 	struct kvh_engine_table tables[KVH_ENGINE_GROUPS];
 	uint64_t computed_tokens; /* have KV */
-	uint64_t known_tokens;	  /* prompt and what was generated so far */
+	uint64_t known_tokens;    /* prompt and what was generated so far */
 	uint64_t end_tokens;
 	uint64_t saved_tokens; /* handed to a save */
 };
@@ -100,7 +100,7 @@ struct kvh_engine_job {
 	uint64_t token_count;
 	uint64_t submitted_ns;
 	struct kvh_block_table tables[KVH_ENGINE_GROUPS]; /* own copies */
-	uint64_t *contents[KVH_ENGINE_GROUPS];		  /* loads: what must arrive */
+	uint64_t *contents[KVH_ENGINE_GROUPS];            /* loads: what must arrive */
 	struct kvh_engine_part parts[KVH_ENGINE_RANKS_MAX];
 	uint32_t parts_left;
 };
@@ -155,7 +155,7 @@ struct kvh_engine_totals {
 	uint64_t requests_done, requests_started, requests_all;
 	uint64_t prompt_tokens, output_tokens; /* of finished requests */
 	uint64_t computed_tokens;
-	uint64_t lookup_tokens, hit_tokens;		  /* first admissions */
+	uint64_t lookup_tokens, hit_tokens;               /* first admissions */
 	uint64_t resume_lookup_tokens, resume_hit_tokens; /* after a preemption */
 	uint64_t lookup_errors;
 	uint64_t lost_tokens; /* promised by a lookup, not usable after the load */
@@ -181,9 +181,9 @@ struct kvh_engine_config {
 	uint32_t rank_count;
 	uint64_t seed;
 	uint64_t time_limit_ns; /* no request is started after it; 0: none */
-	bool neighbour;		/* see neighbour.h */
-	bool corrupt_one;	/* self-test: one bit of the first loaded block is flipped */
-	bool progress;		/* a line on stderr */
+	bool neighbour;         /* see neighbour.h */
+	bool corrupt_one;       /* self-test: one bit of the first loaded block is flipped */
+	bool progress;          /* a line on stderr */
 };
 
 struct kvh_engine {
@@ -192,7 +192,8 @@ struct kvh_engine {
 	struct kvh_engine_rank ranks[KVH_ENGINE_RANKS_MAX];
 	struct kvh_blocks blocks[KVH_ENGINE_GROUPS];
 	struct kvh_neighbour *neighbour; /* NULL: none, or gone again */
-	bool neighbour_took;
+	bool neighbour_came;
+	uint64_t neighbour_full_ns, neighbour_full_requests; /* when it held all */
 
 	struct kvh_engine_request *requests;
 	size_t request_count, next_request;
@@ -211,7 +212,7 @@ struct kvh_engine {
 	uint64_t defects; /* of the scheduler's own bookkeeping, or of the run as a whole */
 	char note[KVH_ENGINE_NOTE_BYTES];
 	kvh_status status; /* what ended the run early */
-	struct kvh_engine_sample samples[KVH_ENGINE_SAMPLES_MAX];
+	struct kvh_engine_sample samples[KVH_ENGINE_SAMPLES + 1];
 	size_t sample_count;
 	uint64_t started_ns, progress_ns, shown_ns;
 
@@ -227,13 +228,13 @@ struct kvh_engine {
 
 /* Opens a worker a rank. *engine is set on success only; the caller ends it with destroy. */
 kvh_status kvh_engine_create(const struct kvh_engine_config *config, struct kvh_engine **engine,
-			     struct kvh_error *error);
+                             struct kvh_error *error);
 /* Replays the trace. Negative: the run could not go on; what it counted stays readable. */
 kvh_status kvh_engine_run(struct kvh_engine *engine, struct kvh_error *error);
 /* Closes the workers. KVH_TIMEOUT: bytes may still move, so nothing was freed. NULL: KVH_OK. */
 kvh_status kvh_engine_destroy(struct kvh_engine *engine);
 void kvh_engine_note(struct kvh_engine *engine, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3)));
 
 /* ---- schedule.c: between steps ---- */
 
@@ -250,13 +251,13 @@ bool kvh_request_begin(struct kvh_engine_request *request, uint64_t seed);
 void kvh_request_end(struct kvh_engine_request *request);
 /* What a complete block of this prompt holds; false: no hash of the trace names it. */
 bool kvh_request_content(const struct kvh_engine_request *request, uint64_t seed, uint32_t group,
-			 uint64_t block_index, uint64_t *content);
+                         uint64_t block_index, uint64_t *content);
 
 /* ---- jobs.c ---- */
 
 /* Copies the tables up to token_count and pins their blocks. NULL: no memory or a defect. */
 struct kvh_engine_job *kvh_job_create(struct kvh_engine *engine, struct kvh_engine_request *request,
-				      uint64_t token_count, bool is_load);
+                                      uint64_t token_count, bool is_load);
 /* Unpins the blocks and forgets the job. */
 void kvh_job_complete(struct kvh_engine *engine, struct kvh_engine_job *job);
 struct kvh_engine_job *kvh_job_find(const struct kvh_engine *engine, uint64_t job_id);

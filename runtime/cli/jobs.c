@@ -12,7 +12,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 
 /* Counts of the job's table entries per group, and the bytes of one allocation for all of it. */
 static size_t measure(uint64_t token_count, bool is_load, uint32_t rank_count,
-		      size_t counts[KVH_ENGINE_GROUPS])
+                      size_t counts[KVH_ENGINE_GROUPS])
 {
 	size_t bytes = sizeof(struct kvh_engine_job);
 
@@ -26,7 +26,7 @@ static size_t measure(uint64_t token_count, bool is_load, uint32_t rank_count,
 }
 
 static void lay_out(struct kvh_engine_job *job, const size_t counts[KVH_ENGINE_GROUPS],
-		    uint32_t rank_count)
+                    uint32_t rank_count)
 {
 	char *at = (char *)(job + 1);
 
@@ -58,7 +58,7 @@ static bool enter(struct kvh_engine *engine, struct kvh_engine_job *job)
 	if (id >= engine->job_capacity) {
 		size_t capacity = engine->job_capacity ? engine->job_capacity * 2 : 1024;
 		struct kvh_engine_job **jobs =
-		    reallocarray(engine->jobs, capacity, sizeof(struct kvh_engine_job *));
+			reallocarray(engine->jobs, capacity, sizeof(struct kvh_engine_job *));
 
 		if (!jobs)
 			return false;
@@ -74,7 +74,7 @@ static bool enter(struct kvh_engine *engine, struct kvh_engine_job *job)
 
 /* Pins or unpins every block of the job. */
 static void move_pins(struct kvh_engine *engine, const struct kvh_engine_job *job,
-		      bool (*move)(struct kvh_blocks *, int32_t))
+                      bool (*move)(struct kvh_blocks *, int32_t))
 {
 	for (uint32_t g = 0; g < KVH_ENGINE_GROUPS; g++)
 		for (size_t i = 0; i < job->tables[g].count; i++) {
@@ -83,13 +83,13 @@ static void move_pins(struct kvh_engine *engine, const struct kvh_engine_job *jo
 			if (id != KVH_NULL_BLOCK && !move(&engine->blocks[g], id)) {
 				engine->defects++;
 				kvh_engine_note(engine, "job %llu: block %d of group %u is not its",
-						(unsigned long long)job->id, id, g);
+				                (unsigned long long)job->id, id, g);
 			}
 		}
 }
 
 struct kvh_engine_job *kvh_job_create(struct kvh_engine *engine, struct kvh_engine_request *request,
-				      uint64_t token_count, bool is_load)
+                                      uint64_t token_count, bool is_load)
 {
 	uint32_t rank_count = engine->config.rank_count;
 	size_t counts[KVH_ENGINE_GROUPS];
@@ -127,7 +127,7 @@ struct kvh_engine_job *kvh_job_find(const struct kvh_engine *engine, uint64_t jo
 }
 
 static bool block_good(const struct kvh_engine_job *job, uint32_t rank_count, uint32_t group,
-		       size_t index)
+                       size_t index)
 {
 	if (job->tables[group].ids[index] == KVH_NULL_BLOCK)
 		return false;
@@ -139,7 +139,7 @@ static bool block_good(const struct kvh_engine_job *job, uint32_t rank_count, ui
 
 /* Whether all that the group needs in front of token position at was loaded. */
 static bool group_ready(const struct kvh_engine_job *job, uint32_t rank_count, uint32_t g,
-			uint64_t at)
+                        uint64_t at)
 {
 	const struct kvh_engine_group *group = &kvh_engine_groups[g];
 	uint64_t end = at / group->block_tokens;

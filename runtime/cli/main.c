@@ -9,12 +9,13 @@
 static int run_version(int argc, char **argv);
 
 static const struct kvh_cli_command commands[] = {
-    {"demo", "replay a conversation trace through the worker, compare every byte", kvh_cli_demo},
+	{"demo", "replay a conversation trace through the worker, compare every byte",
+         kvh_cli_demo},
 #ifdef KVH_CLI_HAS_BENCH
-    {"bench", "measure the store and the worker on this machine", kvh_cli_bench},
+	{"bench", "measure the store and the worker on this machine", kvh_cli_bench},
 #endif
-    {"doctor", "say what this machine has and what each backend would need", kvh_cli_doctor},
-    {"version", "print the version", run_version},
+	{"doctor", "say what this machine has and what each backend would need", kvh_cli_doctor},
+	{"version", "print the version", run_version},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
@@ -29,12 +30,12 @@ static int run_version(int argc, char **argv)
 {
 	static const struct kvh_cli_option options[] = {{NULL, 0, NULL, NULL}};
 	const struct kvh_cli_args args = {
-	    .command = "version",
-	    .usage = "version",
-	    .about = "Prints the version of the command and of the library that it runs on.",
-	    .options = options,
-	    .argc = argc,
-	    .argv = argv,
+		.command = "version",
+		.usage = "version",
+		.about = "Prints the version of the command and of the library that it runs on.",
+		.options = options,
+		.argc = argc,
+		.argv = argv,
 	};
 	const char *value;
 
@@ -51,13 +52,13 @@ static int run_version(int argc, char **argv)
 static void print_commands(FILE *out)
 {
 	fprintf(out,
-		"usage: kvhold COMMAND [options]\n\n"
-		"Keeps an inference engine's KV-cache blocks in a store and brings them back.\n\n"
-		"commands:\n");
+	        "usage: kvhold COMMAND [options]\n\n"
+	        "Keeps an inference engine's KV-cache blocks in a store and brings them back.\n\n"
+	        "commands:\n");
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
 		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
 	fprintf(out, "\n'kvhold COMMAND --help' explains one. Exit status: 0 ok, 1 the run found a "
-		     "failure,\n2 wrong usage, 3 this machine lacks something.\n");
+	             "failure,\n2 wrong usage, 3 this machine lacks something.\n");
 }
 
 static int complain_command(const char *word)

@@ -11,17 +11,17 @@
  * run, and make the scheduler preempt when several of them meet.
  */
 const struct kvh_engine_group kvh_engine_groups[KVH_ENGINE_GROUPS] = {
-    {.kind = KVH_ATTENTION_FULL,
-     .block_tokens = 512,
-     .region_count = 4,
-     .region_bytes = 16384,
-     .block_count = 320},
-    {.kind = KVH_ATTENTION_SLIDING_WINDOW,
-     .block_tokens = 1024,
-     .window_tokens = 2048,
-     .region_count = 2,
-     .region_bytes = 32768,
-     .block_count = 128},
+	{.kind = KVH_ATTENTION_FULL,
+         .block_tokens = 512,
+         .region_count = 4,
+         .region_bytes = 16384,
+         .block_count = 320},
+	{.kind = KVH_ATTENTION_SLIDING_WINDOW,
+         .block_tokens = 1024,
+         .window_tokens = 2048,
+         .region_count = 2,
+         .region_bytes = 32768,
+         .block_count = 128},
 };
 
 void kvh_engine_note(struct kvh_engine *engine, const char *format, ...)

@@ -2,6 +2,7 @@
 /* The neighbour: reserves objects without committing them, and lets all of them go again. */
 #include "neighbour.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,28 +11,32 @@ enum { BATCH_COUNT = 64, HASH_BYTES = 16 };
 
 struct kvh_neighbour {
 	struct kvh_store *store;
+	const struct kvh_env *env;
 	void *buffer; /* source of every put; only read */
 	size_t object_bytes;
 	kvh_region_id region;
 	bool registered;
 	uint32_t prefix_id;
-	uint64_t put_count; /* makes the keys */
-	struct kvh_token *tokens;
+	uint64_t put_count;       /* makes the keys */
+	struct kvh_token *tokens; /* the thread's, until it was joined */
 	size_t token_count, token_capacity;
+	struct kvh_thread *thread; /* NULL: not started */
+	_Atomic bool full, leaving;
+	kvh_status status; /* of the thread's calls */
 };
 
 static kvh_status prepare(struct kvh_neighbour *neighbour, struct kvh_error *error)
 {
 	static const char text[] = "neighbour@";
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix),
-	    .text = text,
-	    .text_bytes = sizeof(text) - 1,
-	    .hash_bytes = HASH_BYTES,
+		.struct_bytes = sizeof(prefix),
+		.text = text,
+		.text_bytes = sizeof(text) - 1,
+		.hash_bytes = HASH_BYTES,
 	};
 	kvh_status status =
-	    kvh_store_register(neighbour->store, neighbour->buffer, neighbour->object_bytes,
-			       KVH_MEMORY_HOST, &neighbour->region, error);
+		kvh_store_register(neighbour->store, neighbour->buffer, neighbour->object_bytes,
+	                           KVH_MEMORY_HOST, &neighbour->region, error);
 
 	if (status != KVH_OK)
 		return status;
@@ -39,8 +44,9 @@ static kvh_status prepare(struct kvh_neighbour *neighbour, struct kvh_error *err
 	return kvh_store_prefix(neighbour->store, &prefix, &neighbour->prefix_id, error);
 }
 
-kvh_status kvh_neighbour_open(struct kvh_store *store, size_t object_bytes,
-			      struct kvh_neighbour **neighbour, struct kvh_error *error)
+kvh_status kvh_neighbour_open(struct kvh_store *store, const struct kvh_env *env,
+                              size_t object_bytes, struct kvh_neighbour **neighbour,
+                              struct kvh_error *error)
 {
 	struct kvh_store_caps caps = {.struct_bytes = sizeof(caps)};
 	struct kvh_neighbour *made;
@@ -54,9 +60,10 @@ kvh_status kvh_neighbour_open(struct kvh_store *store, size_t object_bytes,
 	if (!made)
 		return KVH_NO_MEMORY;
 	made->store = store;
+	made->env = env;
 	made->object_bytes = object_bytes;
-	made->buffer =
-	    mmap(NULL, object_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	made->buffer = mmap(NULL, object_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	                    -1, 0);
 	if (made->buffer == MAP_FAILED) {
 		made->buffer = NULL;
 		status = KVH_NO_MEMORY;
@@ -96,7 +103,7 @@ static kvh_status take_batch(struct kvh_neighbour *neighbour, bool *full)
 	const struct kvh_segment segment = {neighbour->buffer, neighbour->object_bytes};
 	const struct kvh_batch batch = {BATCH_COUNT, keys, values, results};
 	const struct kvh_put_options options = {
-	    .struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = tokens};
+		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = tokens};
 	kvh_status status;
 
 	for (size_t i = 0; i < BATCH_COUNT; i++) {
@@ -115,29 +122,44 @@ static kvh_status take_batch(struct kvh_neighbour *neighbour, bool *full)
 	return status;
 }
 
-kvh_status kvh_neighbour_take_all(struct kvh_neighbour *neighbour, size_t *objects)
+/* The thread: reserves until nothing is left, or until it is asked to leave. */
+static void take_all(void *arg)
 {
+	struct kvh_neighbour *neighbour = arg;
 	kvh_status status = KVH_OK;
 	bool full = false;
 
-	while (!full && status == KVH_OK)
+	while (!full && !atomic_load(&neighbour->leaving) && status == KVH_OK)
 		status = reserve_tokens(neighbour) ? take_batch(neighbour, &full) : KVH_NO_MEMORY;
-	*objects = neighbour->token_count;
-	return status;
+	neighbour->status = status;
+	atomic_store(&neighbour->full, true);
 }
 
-kvh_status kvh_neighbour_give_back(struct kvh_neighbour *neighbour)
+kvh_status kvh_neighbour_start(struct kvh_neighbour *neighbour)
+{
+	const struct kvh_env *env = neighbour->env;
+
+	return env->ops->thread_create(env->ctx, &neighbour->thread, "demo-neighbour", take_all,
+	                               neighbour);
+}
+
+bool kvh_neighbour_is_full(struct kvh_neighbour *neighbour)
+{
+	return atomic_load(&neighbour->full);
+}
+
+static kvh_status give_back(struct kvh_neighbour *neighbour)
 {
 	kvh_status status = KVH_OK;
 
 	while (neighbour->token_count && status == KVH_OK) {
 		struct kvh_result results[BATCH_COUNT];
 		size_t count =
-		    neighbour->token_count < BATCH_COUNT ? neighbour->token_count : BATCH_COUNT;
+			neighbour->token_count < BATCH_COUNT ? neighbour->token_count : BATCH_COUNT;
 
 		status = kvh_store_abort(neighbour->store,
-					 neighbour->tokens + neighbour->token_count - count, count,
-					 results);
+		                         neighbour->tokens + neighbour->token_count - count, count,
+		                         results);
 		neighbour->token_count -= count;
 	}
 	return status;
@@ -149,10 +171,16 @@ kvh_status kvh_neighbour_close(struct kvh_neighbour *neighbour)
 
 	if (!neighbour)
 		return KVH_OK;
-	status = kvh_neighbour_give_back(neighbour);
+	atomic_store(&neighbour->leaving, true);
+	if (neighbour->thread)
+		neighbour->env->ops->thread_join(neighbour->env->ctx, neighbour->thread);
+	neighbour->thread = NULL;
+	status = give_back(neighbour);
+	if (status == KVH_OK)
+		status = neighbour->status;
 	if (neighbour->registered) {
 		kvh_status unregistered =
-		    kvh_store_unregister(neighbour->store, neighbour->region, 0);
+			kvh_store_unregister(neighbour->store, neighbour->region, 0);
 
 		if (unregistered != KVH_OK)
 			return unregistered;

@@ -16,14 +16,15 @@
  */
 struct kvh_neighbour;
 
-/* KVH_NOT_SUPPORTED: the store can't hold puts. The caller ends it with close. */
-kvh_status kvh_neighbour_open(struct kvh_store *store, size_t object_bytes,
-			      struct kvh_neighbour **neighbour, struct kvh_error *error);
-/* Reserves until nothing is left. *objects: how many it holds now. */
-kvh_status kvh_neighbour_take_all(struct kvh_neighbour *neighbour, size_t *objects);
-/* Aborts all it holds. */
-kvh_status kvh_neighbour_give_back(struct kvh_neighbour *neighbour);
-/* Holds nothing any more. NULL: KVH_OK. */
+/* KVH_NOT_SUPPORTED: the store can't hold puts. env, store: lent until close. */
+kvh_status kvh_neighbour_open(struct kvh_store *store, const struct kvh_env *env,
+                              size_t object_bytes, struct kvh_neighbour **neighbour,
+                              struct kvh_error *error);
+/* Begins to reserve, on a thread of its own, until nothing is left. Once. */
+kvh_status kvh_neighbour_start(struct kvh_neighbour *neighbour);
+/* Nothing is left, or it failed. */
+bool kvh_neighbour_is_full(struct kvh_neighbour *neighbour);
+/* Aborts all it holds and frees it. Negative: what its calls met. NULL: KVH_OK. */
 kvh_status kvh_neighbour_close(struct kvh_neighbour *neighbour);
 
 #endif

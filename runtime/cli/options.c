@@ -89,14 +89,14 @@ bool kvh_cli_write_json(const char *command, const json_t *root, const char *pat
 	bool ok;
 
 	if (!file) {
-		kvh_cli_complain(command, "%s: can't be written: %s", path, strerror(errno));
+		kvh_cli_complain(command, "%s: can't be written: %m", path);
 		return false;
 	}
 	ok = json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) == 0;
 	ok = fputc('\n', file) != EOF && ok;
 	ok = (to_stdout ? fflush(file) : fclose(file)) == 0 && ok;
 	if (!ok)
-		kvh_cli_complain(command, "%s: writing it failed: %s", path, strerror(errno));
+		kvh_cli_complain(command, "%s: writing it failed: %m", path);
 	return ok;
 }
 
@@ -105,7 +105,7 @@ static void print_option(const char *name, const char *value_name, const char *h
 	char left[64];
 
 	snprintf(left, sizeof(left), "--%s%s%s", name, value_name ? " " : "",
-		 value_name ? value_name : "");
+	         value_name ? value_name : "");
 	for (bool first = true; help; first = false) {
 		size_t bytes = strcspn(help, "\n");
 
@@ -136,15 +136,15 @@ static void complain_unknown(const struct kvh_cli_args *args, const char *word)
 	names[count++] = "help";
 	names[count] = NULL;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + strspn(word, "-"), "="),
-		 word + strspn(word, "-"));
+	         word + strspn(word, "-"));
 	nearest = kvh_cli_nearest(name, names);
 	if (nearest)
 		kvh_cli_complain(args->command, "unknown option '%s'; did you mean '--%s'?", word,
-				 nearest);
+		                 nearest);
 	else
 		kvh_cli_complain(args->command,
-				 "unknown option '%s'; 'kvhold %s --help' lists them", word,
-				 args->command);
+		                 "unknown option '%s'; 'kvhold %s --help' lists them", word,
+		                 args->command);
 }
 
 static void fill_long_options(const struct kvh_cli_args *args, struct option *longs)
@@ -153,7 +153,7 @@ static void fill_long_options(const struct kvh_cli_args *args, struct option *lo
 
 	for (const struct kvh_cli_option *o = args->options; o->name && count < OPTIONS_MAX; o++)
 		longs[count++] = (struct option){
-		    o->name, o->value_name ? required_argument : no_argument, NULL, o->id};
+			o->name, o->value_name ? required_argument : no_argument, NULL, o->id};
 	longs[count++] = (struct option){"help", no_argument, NULL, HELP_ID};
 	longs[count] = (struct option){NULL, 0, NULL, 0};
 }
@@ -178,6 +178,7 @@ int kvh_cli_next(const struct kvh_cli_args *args, const char **value)
 
 	fill_long_options(args, longs);
 	opterr = 0;
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): read before any thread starts */
 	found = getopt_long(args->argc, args->argv, ":h", longs, NULL);
 	if (found == HELP_ID || found == 'h') {
 		print_help(args);

@@ -20,7 +20,7 @@ static uint64_t now_ns(const struct kvh_engine_rank *rank)
 }
 
 __attribute__((format(printf, 2, 3))) static void note(struct kvh_engine_rank *rank,
-						       const char *format, ...)
+                                                       const char *format, ...)
 {
 	va_list words;
 
@@ -34,7 +34,7 @@ __attribute__((format(printf, 2, 3))) static void note(struct kvh_engine_rank *r
 /* ---- memory ---------------------------------------------------------------------------- */
 
 static unsigned char *piece(const struct kvh_engine_rank *rank, uint32_t g, uint32_t region,
-			    int32_t block_id)
+                            int32_t block_id)
 {
 	const struct kvh_engine_group *group = &kvh_engine_groups[g];
 
@@ -53,19 +53,19 @@ static void fill_block(struct kvh_engine_rank *rank, const struct kvh_engine_blo
 
 	for (uint32_t i = 0; i < group->region_count; i++)
 		kvh_pattern_fill(piece(rank, task->group, i, task->block_id), group->region_bytes,
-				 piece_content(rank, i, task->content));
+		                 piece_content(rank, i, task->content));
 }
 
 /* Compares every byte of the block; the first difference is noted. */
 static bool check_block(struct kvh_engine_rank *rank, const struct kvh_engine_block_task *task,
-			const char *when)
+                        const char *when)
 {
 	const struct kvh_engine_group *group = &kvh_engine_groups[task->group];
 
 	for (uint32_t i = 0; i < group->region_count; i++) {
-		size_t at =
-		    kvh_pattern_check(piece(rank, task->group, i, task->block_id),
-				      group->region_bytes, piece_content(rank, i, task->content));
+		size_t at = kvh_pattern_check(piece(rank, task->group, i, task->block_id),
+		                              group->region_bytes,
+		                              piece_content(rank, i, task->content));
 
 		if (at == group->region_bytes)
 			continue;
@@ -104,13 +104,13 @@ static kvh_status map_memory(struct kvh_engine_rank *rank, struct kvh_error *err
 	for (uint32_t g = 0; g < KVH_ENGINE_GROUPS; g++) {
 		offsets[g] = rank->memory_bytes;
 		rank->memory_bytes += kvh_engine_block_bytes(&kvh_engine_groups[g]) *
-				      kvh_engine_groups[g].block_count;
+		                      kvh_engine_groups[g].block_count;
 	}
 	memory = mmap(NULL, rank->memory_bytes, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (memory == MAP_FAILED) {
 		snprintf(error->text, sizeof(error->text), "no %zu bytes of memory for rank %u",
-			 rank->memory_bytes, rank->index);
+		         rank->memory_bytes, rank->index);
 		return error->status = KVH_NO_MEMORY;
 	}
 	rank->memory = memory;
@@ -123,7 +123,7 @@ static kvh_status register_caches(struct kvh_engine_rank *rank, struct kvh_error
 {
 	struct kvh_cache_region regions[KVH_ENGINE_GROUPS * KVH_ENGINE_REGIONS_MAX];
 	const struct kvh_memory memory = {
-	    .addr = rank->memory, .bytes = rank->memory_bytes, .kind = KVH_MEMORY_HOST};
+		.addr = rank->memory, .bytes = rank->memory_bytes, .kind = KVH_MEMORY_HOST};
 	uint64_t block_counts[KVH_ENGINE_GROUPS];
 	size_t count = 0;
 
@@ -133,19 +133,19 @@ static kvh_status register_caches(struct kvh_engine_rank *rank, struct kvh_error
 		block_counts[g] = group->block_count;
 		for (uint32_t i = 0; i < group->region_count; i++)
 			regions[count++] = (struct kvh_cache_region){
-			    .group = g,
-			    .base = piece(rank, g, i, 0),
-			    .stride_bytes = group->region_bytes,
-			    .block_bytes = group->region_bytes,
+				.group = g,
+				.base = piece(rank, g, i, 0),
+				.stride_bytes = group->region_bytes,
+				.block_bytes = group->region_bytes,
 			};
 	}
 	const struct kvh_caches caches = {
-	    .struct_bytes = sizeof(caches),
-	    .memory = &memory,
-	    .memory_count = 1,
-	    .regions = regions,
-	    .region_count = count,
-	    .block_counts = block_counts,
+		.struct_bytes = sizeof(caches),
+		.memory = &memory,
+		.memory_count = 1,
+		.regions = regions,
+		.region_count = count,
+		.block_counts = block_counts,
 	};
 
 	return kvh_worker_register_caches(rank->worker, &caches, error);
@@ -156,20 +156,21 @@ static kvh_status open_worker(struct kvh_engine_rank *rank, struct kvh_error *er
 	struct kvh_group groups[KVH_ENGINE_GROUPS] = {0};
 	char identity[64];
 	const struct kvh_worker_config config = {
-	    .struct_bytes = sizeof(config),
-	    .env = rank->engine->env,
-	    .identity = identity,
-	    .identity_bytes = (size_t)snprintf(identity, sizeof(identity), "kvhold demo, seed %llu",
-					       (unsigned long long)rank->engine->config.seed),
-	    .model = "kvhold/demo",
-	    .tp_rank = rank->index,
-	    .tp_size = rank->engine->config.rank_count,
-	    .groups = groups,
-	    .group_count = KVH_ENGINE_GROUPS,
-	    .hash_tokens = KVH_ENGINE_HASH_TOKENS,
-	    .hash_bytes = KVH_ENGINE_HASH_BYTES,
-	    .record = on_record,
-	    .record_user = rank,
+		.struct_bytes = sizeof(config),
+		.env = rank->engine->env,
+		.identity = identity,
+		.identity_bytes =
+			(size_t)snprintf(identity, sizeof(identity), "kvhold demo, seed %llu",
+	                                 (unsigned long long)rank->engine->config.seed),
+		.model = "kvhold/demo",
+		.tp_rank = rank->index,
+		.tp_size = rank->engine->config.rank_count,
+		.groups = groups,
+		.group_count = KVH_ENGINE_GROUPS,
+		.hash_tokens = KVH_ENGINE_HASH_TOKENS,
+		.hash_bytes = KVH_ENGINE_HASH_BYTES,
+		.record = on_record,
+		.record_user = rank,
 	};
 
 	for (uint32_t g = 0; g < KVH_ENGINE_GROUPS; g++) {
@@ -228,7 +229,7 @@ static void part_done(struct kvh_engine_rank *rank, struct kvh_engine_job *job, 
 
 /* A job that was not taken has no completion: it ends here. Only a full queue is a fair reason. */
 static void part_refused(struct kvh_engine_rank *rank, struct kvh_engine_job *job,
-			 kvh_status status, const struct kvh_error *error)
+                         kvh_status status, const struct kvh_error *error)
 {
 	job->parts[rank->index].refused = true;
 	if (status == KVH_BUSY && !job->is_load) {
@@ -246,13 +247,13 @@ static void submit_load(struct kvh_engine_rank *rank, struct kvh_engine_job *job
 {
 	struct kvh_error error = {0};
 	const struct kvh_load_job load = {
-	    .struct_bytes = sizeof(load),
-	    .job_id = job->id,
-	    .request = request_id(job->request),
-	    .token_count = job->token_count,
-	    .blocks = job->tables,
-	    .hashes = job->request->hashes,
-	    .hash_count = job->request->hash_count,
+		.struct_bytes = sizeof(load),
+		.job_id = job->id,
+		.request = request_id(job->request),
+		.token_count = job->token_count,
+		.blocks = job->tables,
+		.hashes = job->request->hashes,
+		.hash_count = job->request->hash_count,
 	};
 	kvh_status status = kvh_worker_load(rank->worker, &load, &error);
 
@@ -264,15 +265,15 @@ static void submit_save(struct kvh_engine_rank *rank, struct kvh_engine_job *job
 {
 	struct kvh_error error = {0};
 	const struct kvh_save_job save = {
-	    .struct_bytes = sizeof(save),
-	    .job_id = job->id,
-	    .request = request_id(job->request),
-	    .token_count = job->token_count,
-	    .blocks = job->tables,
-	    .hashes = job->request->hashes,
-	    .hash_count = job->request->hash_count,
-	    .has_prompt = true,
-	    .prompt_tokens = job->request->trace->prompt_tokens,
+		.struct_bytes = sizeof(save),
+		.job_id = job->id,
+		.request = request_id(job->request),
+		.token_count = job->token_count,
+		.blocks = job->tables,
+		.hashes = job->request->hashes,
+		.hash_count = job->request->hash_count,
+		.has_prompt = true,
+		.prompt_tokens = job->request->trace->prompt_tokens,
 	};
 	kvh_status status = kvh_worker_save(rank->worker, &save, &error);
 
@@ -302,11 +303,11 @@ static void check_load(struct kvh_engine_rank *rank, const struct kvh_engine_job
 	for (uint32_t g = 0; g < KVH_ENGINE_GROUPS; g++)
 		for (uint32_t i = 0; i < job->tables[g].count; i++) {
 			const struct kvh_engine_block_task task = {
-			    .request = job->request,
-			    .group = g,
-			    .block_index = i,
-			    .block_id = job->tables[g].ids[i],
-			    .content = job->contents[g][i],
+				.request = job->request,
+				.group = g,
+				.block_index = i,
+				.block_id = job->tables[g].ids[i],
+				.content = job->contents[g][i],
 			};
 
 			if (task.block_id == KVH_NULL_BLOCK || part->failed[g][i])
@@ -318,7 +319,7 @@ static void check_load(struct kvh_engine_rank *rank, const struct kvh_engine_job
 }
 
 static void take_failed(struct kvh_engine_rank *rank, struct kvh_engine_job *job,
-			const struct kvh_completion *entry)
+                        const struct kvh_completion *entry)
 {
 	struct kvh_engine_part *part = &job->parts[rank->index];
 
@@ -337,11 +338,11 @@ static void take_failed(struct kvh_engine_rank *rank, struct kvh_engine_job *job
 }
 
 static void take_done(struct kvh_engine_rank *rank, struct kvh_engine_job *job,
-		      const struct kvh_completion *entry)
+                      const struct kvh_completion *entry)
 {
 	uint64_t waited = now_ns(rank) - job->submitted_ns;
 	uint64_t *waited_max =
-	    job->is_load ? &rank->counts.load_wait_ns_max : &rank->counts.save_wait_ns_max;
+		job->is_load ? &rank->counts.load_wait_ns_max : &rank->counts.save_wait_ns_max;
 
 	if (waited > *waited_max)
 		*waited_max = waited;
@@ -379,8 +380,8 @@ static void take_completions(struct kvh_engine_rank *rank)
 	size_t count = POLL_COUNT;
 
 	while (count == POLL_COUNT) {
-		kvh_status status =
-		    kvh_worker_poll(rank->worker, entries, sizeof(entries[0]), POLL_COUNT, &count);
+		kvh_status status = kvh_worker_poll(rank->worker, entries, sizeof(entries[0]),
+		                                    POLL_COUNT, &count);
 
 		if (status != KVH_OK) {
 			rank->counts.defects++;
@@ -415,7 +416,7 @@ void kvh_rank_step(struct kvh_engine_rank *rank)
 
 		check_block(rank, task, "in a finished request's block");
 		rank->counts.checked_bytes +=
-		    kvh_engine_block_bytes(&kvh_engine_groups[task->group]);
+			kvh_engine_block_bytes(&kvh_engine_groups[task->group]);
 	}
 	tell_finished(rank, plan);
 	for (size_t i = 0; i < plan->load_count; i++)

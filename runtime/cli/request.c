@@ -68,7 +68,7 @@ void kvh_request_end(struct kvh_engine_request *request)
 }
 
 bool kvh_request_content(const struct kvh_engine_request *request, uint64_t seed, uint32_t group,
-			 uint64_t block_index, uint64_t *content)
+                         uint64_t block_index, uint64_t *content)
 {
 	uint64_t hashes_per_block = kvh_engine_groups[group].block_tokens / KVH_ENGINE_HASH_TOKENS;
 	uint64_t last = (block_index + 1) * hashes_per_block - 1;

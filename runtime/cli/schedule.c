@@ -3,8 +3,6 @@
  */
 #include "engine.h"
 
-#include <string.h>
-
 #include "pattern.h"
 
 enum room { ROOM_READY, ROOM_LATER, ROOM_LOST };
@@ -24,7 +22,7 @@ static void give_up(struct kvh_engine *engine, uint32_t group, int32_t id)
 
 /* Gives up the blocks from index `from` on, of all groups. from: tokens, a multiple of the lcm. */
 static void truncate_tables(struct kvh_engine *engine, struct kvh_engine_request *request,
-			    uint64_t from_tokens)
+                            uint64_t from_tokens)
 {
 	for (uint32_t g = 0; g < KVH_ENGINE_GROUPS; g++) {
 		struct kvh_engine_table *table = &request->tables[g];
@@ -39,14 +37,14 @@ static void truncate_tables(struct kvh_engine *engine, struct kvh_engine_request
 
 /* Blocks that computing up to `tokens` needs beyond those in the table. */
 static uint32_t blocks_missing(const struct kvh_engine_request *request, uint32_t group,
-			       uint64_t tokens)
+                               uint64_t tokens)
 {
 	uint32_t block_tokens = kvh_engine_groups[group].block_tokens;
 	uint64_t wanted = (tokens + block_tokens - 1) / block_tokens;
 
 	return wanted > request->tables[group].count
-		   ? (uint32_t)(wanted - request->tables[group].count)
-		   : 0;
+	               ? (uint32_t)(wanted - request->tables[group].count)
+	               : 0;
 }
 
 /* The sliding groups' blocks that no later token looks at; a save that reads them keeps its pin. */
@@ -60,7 +58,7 @@ static void drop_window(struct kvh_engine *engine, struct kvh_engine_request *re
 		if (group->kind != KVH_ATTENTION_SLIDING_WINDOW)
 			continue;
 		keep_from = request->computed_tokens -
-			    min_u64(request->computed_tokens, group->window_tokens - 1);
+		            min_u64(request->computed_tokens, group->window_tokens - 1);
 		first = min_u64(keep_from / group->block_tokens, table->count);
 		for (; table->dropped_count < first; table->dropped_count++) {
 			give_up(engine, g, table->ids[table->dropped_count]);
@@ -69,11 +67,11 @@ static void drop_window(struct kvh_engine *engine, struct kvh_engine_request *re
 	}
 }
 
-static void remove_running(struct kvh_engine *engine, size_t at)
+static void remove_at(struct kvh_engine_request **list, size_t *count, size_t at)
 {
-	engine->running_count--;
-	memmove(&engine->running[at], &engine->running[at + 1],
-		(engine->running_count - at) * sizeof(engine->running[0]));
+	(*count)--;
+	for (; at < *count; at++)
+		list[at] = list[at + 1];
 }
 
 /*
@@ -86,7 +84,7 @@ static void preempt(struct kvh_engine *engine, size_t at)
 	struct kvh_engine_request *request = engine->running[at];
 	size_t place = engine->preempted_count++;
 
-	remove_running(engine, at);
+	remove_at(engine->running, &engine->running_count, at);
 	truncate_tables(engine, request, 0);
 	request->state = KVH_REQUEST_WAITING;
 	request->computed_tokens = 0;
@@ -100,7 +98,7 @@ static void preempt(struct kvh_engine *engine, size_t at)
 
 /* Whether each group has the blocks free; *later: pinned ones will make it so. */
 static bool fits(const struct kvh_engine *engine, const struct kvh_engine_request *request,
-		 uint64_t tokens, bool *later)
+                 uint64_t tokens, bool *later)
 {
 	bool now = true;
 
@@ -146,27 +144,27 @@ static enum room make_room(struct kvh_engine *engine, size_t at, uint64_t tokens
 }
 
 static void plan_fill(struct kvh_engine *engine, struct kvh_engine_request *request, uint32_t group,
-		      uint32_t index, bool complete)
+                      uint32_t index, bool complete)
 {
 	struct kvh_engine_table *table = &request->tables[group];
 	uint64_t content;
 
 	if (!complete || !kvh_request_content(request, engine->config.seed, group, index, &content))
 		content = kvh_pattern_mix(~engine->config.seed - request->index,
-					  ((uint64_t)index << 32) + engine->totals.steps);
+		                          ((uint64_t)index << 32) + engine->totals.steps);
 	table->contents[index] = content;
 	engine->plan.fills[engine->plan.fill_count++] = (struct kvh_engine_block_task){
-	    .request = request,
-	    .group = group,
-	    .block_index = index,
-	    .block_id = table->ids[index],
-	    .content = content,
+		.request = request,
+		.group = group,
+		.block_index = index,
+		.block_id = table->ids[index],
+		.content = content,
 	};
 }
 
 /* Takes the blocks and plans what is written for the tokens [computed, computed + count). */
 static void plan_compute(struct kvh_engine *engine, struct kvh_engine_request *request,
-			 uint64_t count)
+                         uint64_t count)
 {
 	uint64_t end = request->computed_tokens + count;
 
@@ -211,14 +209,14 @@ static void plan_save(struct kvh_engine *engine, struct kvh_engine_request *requ
 }
 
 static uint64_t tokens_wanted(const struct kvh_engine *engine,
-			      const struct kvh_engine_request *request)
+                              const struct kvh_engine_request *request)
 {
 	uint64_t count =
-	    min_u64(request->end_tokens - request->computed_tokens, KVH_ENGINE_DECODE_TOKENS);
+		min_u64(request->end_tokens - request->computed_tokens, KVH_ENGINE_DECODE_TOKENS);
 
 	if (request->computed_tokens < request->known_tokens)
 		count = min_u64(request->known_tokens - request->computed_tokens,
-				KVH_ENGINE_CHUNK_TOKENS);
+		                KVH_ENGINE_CHUNK_TOKENS);
 	return min_u64(count, engine->budget_tokens);
 }
 
@@ -249,10 +247,10 @@ static void plan_running(struct kvh_engine *engine)
 static uint64_t look_up(struct kvh_engine *engine, const struct kvh_engine_request *request)
 {
 	struct kvh_lookup lookup = {
-	    .struct_bytes = sizeof(lookup),
-	    .token_count = request->known_tokens,
-	    .hashes = request->hashes,
-	    .hash_count = request->hash_count,
+		.struct_bytes = sizeof(lookup),
+		.token_count = request->known_tokens,
+		.hashes = request->hashes,
+		.hash_count = request->hash_count,
 	};
 	struct kvh_lookup_result result = {.struct_bytes = sizeof(result)};
 	struct kvh_error error = {0};
@@ -268,14 +266,14 @@ static uint64_t look_up(struct kvh_engine *engine, const struct kvh_engine_reque
 	engine->totals.lookup_errors++;
 	engine->defects++;
 	kvh_engine_note(engine, "%s: lookup answered status %d, hit %llu of %llu tokens: %s",
-			request->name, status, (unsigned long long)result.hit_tokens,
-			(unsigned long long)request->known_tokens, error.text);
+	                request->name, status, (unsigned long long)result.hit_tokens,
+	                (unsigned long long)request->known_tokens, error.text);
 	return 0;
 }
 
 /* Blocks that a load of `hit` tokens and the first chunk behind it take. */
 static bool admission_fits(const struct kvh_engine *engine,
-			   const struct kvh_engine_request *request, uint64_t hit)
+                           const struct kvh_engine_request *request, uint64_t hit)
 {
 	uint64_t end = min_u64(request->known_tokens, hit + KVH_ENGINE_CHUNK_TOKENS);
 
@@ -294,7 +292,7 @@ static bool admission_fits(const struct kvh_engine *engine,
 
 /* Tables for a load: whole prefix of the full group, the window's end of the sliding one. */
 static void take_load_blocks(struct kvh_engine *engine, struct kvh_engine_request *request,
-			     uint64_t hit)
+                             uint64_t hit)
 {
 	for (uint32_t g = 0; g < KVH_ENGINE_GROUPS; g++) {
 		const struct kvh_engine_group *group = &kvh_engine_groups[g];
@@ -304,14 +302,14 @@ static void take_load_blocks(struct kvh_engine *engine, struct kvh_engine_reques
 		table->dropped_count = 0;
 		if (group->kind == KVH_ATTENTION_SLIDING_WINDOW)
 			table->dropped_count =
-			    table->count -
-			    (uint32_t)min_u64(table->count, kvh_engine_window_blocks(group));
+				table->count -
+				(uint32_t)min_u64(table->count, kvh_engine_window_blocks(group));
 		for (uint32_t i = 0; i < table->count; i++) {
 			bool wanted = i >= table->dropped_count;
 
 			table->ids[i] = wanted ? kvh_blocks_take(&engine->blocks[g]) : 0;
 			kvh_request_content(request, engine->config.seed, g, i,
-					    &table->contents[i]);
+			                    &table->contents[i]);
 		}
 	}
 }
@@ -332,7 +330,7 @@ static void plan_load(struct kvh_engine *engine, struct kvh_engine_request *requ
 }
 
 static void count_lookup(struct kvh_engine_totals *totals, struct kvh_engine_request *request,
-			 uint64_t hit)
+                         uint64_t hit)
 {
 	if (request->admitted_before) {
 		totals->resume_lookup_tokens += request->known_tokens;
@@ -356,13 +354,10 @@ static struct kvh_engine_request *next_waiting(struct kvh_engine *engine)
 
 static void leave_waiting(struct kvh_engine *engine)
 {
-	if (engine->preempted_count == 0) {
+	if (engine->preempted_count)
+		remove_at(engine->preempted, &engine->preempted_count, 0);
+	else
 		engine->next_request++;
-		return;
-	}
-	engine->preempted_count--;
-	memmove(&engine->preempted[0], &engine->preempted[1],
-		engine->preempted_count * sizeof(engine->preempted[0]));
 }
 
 /* Admits the next waiting request; false: none, or it does not fit now. */
@@ -410,18 +405,18 @@ static void plan_finished(struct kvh_engine *engine)
 			at++;
 			continue;
 		}
-		remove_running(engine, at);
+		remove_at(engine->running, &engine->running_count, at);
 		request->state = KVH_REQUEST_FINISHED;
 		plan->finished[plan->finished_count++] = request;
 		for (uint32_t g = 0; g < KVH_ENGINE_GROUPS; g++)
 			for (uint32_t i = request->tables[g].dropped_count;
 			     i < request->tables[g].count; i++)
 				plan->checks[plan->check_count++] = (struct kvh_engine_block_task){
-				    .request = request,
-				    .group = g,
-				    .block_index = i,
-				    .block_id = request->tables[g].ids[i],
-				    .content = request->tables[g].contents[i],
+					.request = request,
+					.group = g,
+					.block_index = i,
+					.block_id = request->tables[g].ids[i],
+					.content = request->tables[g].contents[i],
 				};
 	}
 }
@@ -506,7 +501,7 @@ void kvh_schedule_collect(struct kvh_engine *engine)
 bool kvh_schedule_idle(const struct kvh_engine *engine)
 {
 	bool none_left =
-	    engine->next_request == engine->request_count || engine->totals.stopped_early;
+		engine->next_request == engine->request_count || engine->totals.stopped_early;
 
 	return none_left && engine->running_count == 0 && engine->preempted_count == 0 &&
 	       engine->live_job_count == 0;

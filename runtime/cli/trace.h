@@ -44,16 +44,16 @@ struct kvh_trace {
  * left alone. name: for the words only. The caller ends it with kvh_trace_fini.
  */
 kvh_status kvh_trace_parse(const char *name, const char *text, size_t text_bytes,
-			   size_t request_limit, struct kvh_trace *trace, struct kvh_error *error);
+                           size_t request_limit, struct kvh_trace *trace, struct kvh_error *error);
 /* The same from a file. KVH_FILE_READ_FAIL: it can't be read. */
 kvh_status kvh_trace_read(const char *path, size_t request_limit, struct kvh_trace *trace,
-			  struct kvh_error *error);
+                          struct kvh_error *error);
 void kvh_trace_fini(struct kvh_trace *trace);
 
 /* What a trace would give a store that never runs out of space. */
 struct kvh_trace_reuse {
 	uint64_t prompt_tokens;
-	uint64_t reused_tokens;	   /* leading tokens of prompts that an earlier prompt began with */
+	uint64_t reused_tokens;    /* leading tokens of prompts that an earlier prompt began with */
 	uint64_t distinct_blocks;  /* saved blocks of KVH_TRACE_BLOCK_TOKENS */
 	uint64_t distinct_strides; /* saved pieces of stride_blocks such blocks */
 };
@@ -62,6 +62,6 @@ struct kvh_trace_reuse {
  * as not reused. stride_blocks: 1 or more. False: no memory.
  */
 bool kvh_trace_measure(const struct kvh_trace *trace, size_t stride_blocks,
-		       struct kvh_trace_reuse *reuse);
+                       struct kvh_trace_reuse *reuse);
 
 #endif

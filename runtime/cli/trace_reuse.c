@@ -47,7 +47,7 @@ static bool set_add(struct id_set *set, uint64_t id)
 }
 
 static uint64_t reused_blocks(const struct id_set *seen, const uint64_t *ids, uint64_t block_count,
-			      uint64_t limit)
+                              uint64_t limit)
 {
 	uint64_t count = 0;
 
@@ -57,7 +57,7 @@ static uint64_t reused_blocks(const struct id_set *seen, const uint64_t *ids, ui
 }
 
 static void measure_request(const struct kvh_trace_request *request, const uint64_t *ids,
-			    struct id_set *seen, uint64_t stride, struct kvh_trace_reuse *reuse)
+                            struct id_set *seen, uint64_t stride, struct kvh_trace_reuse *reuse)
 {
 	uint64_t full = request->prompt_tokens / KVH_TRACE_BLOCK_TOKENS;
 	uint64_t saved = full - full % stride;
@@ -75,7 +75,7 @@ static void measure_request(const struct kvh_trace_request *request, const uint6
 }
 
 bool kvh_trace_measure(const struct kvh_trace *trace, size_t stride_blocks,
-		       struct kvh_trace_reuse *reuse)
+                       struct kvh_trace_reuse *reuse)
 {
 	struct kvh_trace_reuse counted = {0};
 	struct id_set seen;
@@ -84,8 +84,8 @@ bool kvh_trace_measure(const struct kvh_trace *trace, size_t stride_blocks,
 		return false;
 	for (size_t i = 0; i < trace->request_count; i++)
 		measure_request(&trace->requests[i],
-				trace->hash_ids + trace->requests[i].hash_first, &seen,
-				stride_blocks, &counted);
+		                trace->hash_ids + trace->requests[i].hash_first, &seen,
+		                stride_blocks, &counted);
 	free(seen.places);
 	*reuse = counted;
 	return true;

@@ -24,7 +24,7 @@ static void check_trace(const struct kvh_trace *trace)
 		KVH_CHECK(request->hash_first == hashes);
 		KVH_CHECK(request->hash_count * KVH_TRACE_BLOCK_TOKENS >= request->prompt_tokens);
 		KVH_CHECK((request->hash_count - 1) * KVH_TRACE_BLOCK_TOKENS <
-			  request->prompt_tokens);
+		          request->prompt_tokens);
 		hashes += request->hash_count;
 	}
 	KVH_CHECK(trace->hash_count == hashes);

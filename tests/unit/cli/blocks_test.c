@@ -135,15 +135,15 @@ static void random_calls_follow_the_counts(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(every_block_but_the_null_block_is_handed_out_once,
-					    set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(giving_up_twice_is_refused, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(unknown_blocks_are_refused, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(a_pinned_block_comes_back_with_its_last_pin, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(an_owner_keeps_its_block_when_the_pins_go, set_up,
-					    tear_down),
-	    cmocka_unit_test_setup_teardown(random_calls_follow_the_counts, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(every_block_but_the_null_block_is_handed_out_once,
+	                                        set_up, tear_down),
+		cmocka_unit_test_setup_teardown(giving_up_twice_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(unknown_blocks_are_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_pinned_block_comes_back_with_its_last_pin, set_up,
+	                                        tear_down),
+		cmocka_unit_test_setup_teardown(an_owner_keeps_its_block_when_the_pins_go, set_up,
+	                                        tear_down),
+		cmocka_unit_test_setup_teardown(random_calls_follow_the_counts, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

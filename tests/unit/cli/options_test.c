@@ -19,8 +19,8 @@ static void whole_numbers_within_bounds_are_taken(void **context)
 
 static void anything_else_is_refused_and_changes_nothing(void **context)
 {
-	static const char *const wrong[] = {"",	  " 1", "+1",  "-1", "1 ",
-					    "1x", "x",	"0x1", "10", "18446744073709551616"};
+	static const char *const wrong[] = {"",   " 1", "+1",  "-1", "1 ",
+	                                    "1x", "x",  "0x1", "10", "18446744073709551616"};
 	uint64_t number = 77;
 
 	(void)context;
@@ -69,11 +69,11 @@ static void endless_words_find_none(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(whole_numbers_within_bounds_are_taken),
-	    cmocka_unit_test(anything_else_is_refused_and_changes_nothing),
-	    cmocka_unit_test(mistyped_names_find_their_neighbour),
-	    cmocka_unit_test(far_names_find_none),
-	    cmocka_unit_test(endless_words_find_none),
+		cmocka_unit_test(whole_numbers_within_bounds_are_taken),
+		cmocka_unit_test(anything_else_is_refused_and_changes_nothing),
+		cmocka_unit_test(mistyped_names_find_their_neighbour),
+		cmocka_unit_test(far_names_find_none),
+		cmocka_unit_test(endless_words_find_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

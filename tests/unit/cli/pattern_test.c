@@ -25,7 +25,7 @@ static void every_flipped_bit_is_found_in_its_line(void **context)
 
 	(void)context;
 	kvh_pattern_fill(bytes, sizeof(bytes), 7);
-	for (size_t bit = 0; bit < BYTES * 8; bit++) {
+	for (size_t bit = 0; bit < (size_t)BYTES * 8; bit++) {
 		size_t line = bit / 8 / KVH_PATTERN_LINE_BYTES * KVH_PATTERN_LINE_BYTES;
 
 		bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
@@ -59,10 +59,10 @@ static void lines_of_a_block_differ(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(equal_contents_are_equal),
-	    cmocka_unit_test(every_flipped_bit_is_found_in_its_line),
-	    cmocka_unit_test(other_contents_differ_in_the_first_line),
-	    cmocka_unit_test(lines_of_a_block_differ),
+		cmocka_unit_test(equal_contents_are_equal),
+		cmocka_unit_test(every_flipped_bit_is_found_in_its_line),
+		cmocka_unit_test(other_contents_differ_in_the_first_line),
+		cmocka_unit_test(lines_of_a_block_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

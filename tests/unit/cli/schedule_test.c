@@ -17,11 +17,13 @@ static struct kvh_trace_request trace_requests[REQUEST_COUNT];
 static uint64_t hash_ids[REQUEST_COUNT * HASHES_EACH];
 static uint64_t hit_tokens_next; /* what the next lookups answer, if the prompt allows it */
 
+/* NOLINTNEXTLINE(bugprone-reserved-identifier): the linker's name for a wrapped function */
 kvh_status __wrap_kvh_worker_lookup(struct kvh_worker *worker, const struct kvh_lookup *lookup,
-				    struct kvh_lookup_result *result, struct kvh_error *error);
+                                    struct kvh_lookup_result *result, struct kvh_error *error);
 
+/* NOLINTNEXTLINE(bugprone-reserved-identifier): the linker's name for a wrapped function */
 kvh_status __wrap_kvh_worker_lookup(struct kvh_worker *worker, const struct kvh_lookup *lookup,
-				    struct kvh_lookup_result *result, struct kvh_error *error)
+                                    struct kvh_lookup_result *result, struct kvh_error *error)
 {
 	uint64_t hashed = lookup->hash_count * KVH_ENGINE_HASH_TOKENS;
 	uint64_t hit = hit_tokens_next;
@@ -49,7 +51,7 @@ static void set_up_engine(const uint32_t *prompt_tokens, size_t count, uint32_t 
 		struct kvh_engine_request *request = &engine.requests[i];
 
 		trace_requests[i] = (struct kvh_trace_request){.prompt_tokens = prompt_tokens[i],
-							       .output_tokens = output_tokens};
+		                                               .output_tokens = output_tokens};
 		request->trace = &trace_requests[i];
 		request->trace_hashes = hash_ids + i * HASHES_EACH;
 		request->index = (uint32_t)i;
@@ -179,7 +181,7 @@ static void saves_that_never_complete_make_requests_wait_not_preempt(void **cont
 		step(); /* no completion comes */
 	assert_int_equal(engine.totals.requests_done, 1);
 	assert_int_equal(engine.requests[1].computed_tokens,
-			 engine.requests[1].tables[0].count * 512);
+	                 engine.requests[1].tables[0].count * 512);
 	assert_int_equal(engine.totals.preemptions, 0);
 	for (int i = 0; i < STEPS_MAX && !kvh_schedule_idle(&engine); i++) {
 		complete_all();
@@ -362,16 +364,16 @@ static void random_runs_write_no_pinned_block_and_lose_none(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_finished_requests_blocks_stay_pinned_until_its_saves_complete),
-	    cmocka_unit_test(a_preempted_request_returns_under_its_name_with_new_jobs),
-	    cmocka_unit_test(saves_that_never_complete_make_requests_wait_not_preempt),
-	    cmocka_unit_test(a_load_asks_for_the_prefix_and_only_the_windows_end),
-	    cmocka_unit_test(a_good_load_goes_on_behind_the_hit),
-	    cmocka_unit_test(one_ranks_failed_block_counts_for_all),
-	    cmocka_unit_test(a_failure_before_the_window_starts_over),
-	    cmocka_unit_test(a_refused_load_brings_nothing),
-	    cmocka_unit_test(a_save_lists_no_block_behind_the_window),
-	    cmocka_unit_test(random_runs_write_no_pinned_block_and_lose_none),
+		cmocka_unit_test(a_finished_requests_blocks_stay_pinned_until_its_saves_complete),
+		cmocka_unit_test(a_preempted_request_returns_under_its_name_with_new_jobs),
+		cmocka_unit_test(saves_that_never_complete_make_requests_wait_not_preempt),
+		cmocka_unit_test(a_load_asks_for_the_prefix_and_only_the_windows_end),
+		cmocka_unit_test(a_good_load_goes_on_behind_the_hit),
+		cmocka_unit_test(one_ranks_failed_block_counts_for_all),
+		cmocka_unit_test(a_failure_before_the_window_starts_over),
+		cmocka_unit_test(a_refused_load_brings_nothing),
+		cmocka_unit_test(a_save_lists_no_block_behind_the_window),
+		cmocka_unit_test(random_runs_write_no_pinned_block_and_lose_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

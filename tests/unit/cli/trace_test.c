@@ -59,38 +59,40 @@ static void a_limit_stops_before_what_lies_behind(void **context)
 static const struct {
 	const char *line, *words;
 } damages[] = {
-    {"", "not JSON"},
-    {"{", "not JSON"},
-    {"[1]", "not a JSON object"},
-    {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1}", "'hash_ids' is missing"},
-    {"{\"timestamp\": 0, \"input_length\": 1, \"hash_ids\": [1]}", "'output_length' is missing"},
-    {"{\"timestamp\": 0, \"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, "
-     "\"hash_ids\": [1]}",
-     "duplicate"},
-    {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1], \"x\": 1}",
-     "unknown field 'x'"},
-    {"{\"timestamp\": -1, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}",
-     "'timestamp' is -1"},
-    {"{\"timestamp\": 0.5, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}",
-     "'timestamp' is not a whole number"},
-    {"{\"timestamp\": 0, \"input_length\": 0, \"output_length\": 1, \"hash_ids\": []}",
-     "'input_length' is 0"},
-    {"{\"timestamp\": 0, \"input_length\": 16777217, \"output_length\": 1, \"hash_ids\": [1]}",
-     "'input_length' is 16777217"},
-    {"{\"timestamp\": 0, \"input_length\": 99999999999999999999, \"output_length\": 1, "
-     "\"hash_ids\": [1]}",
-     "not JSON"},
-    {"{\"timestamp\": 0, \"input_length\": 513, \"output_length\": 1, \"hash_ids\": [1]}",
-     "1 hash_ids, but an input_length of 513 has 2 blocks"},
-    {"{\"timestamp\": 0, \"input_length\": 512, \"output_length\": 1, \"hash_ids\": [1, 2]}",
-     "2 hash_ids, but an input_length of 512 has 1 blocks"},
-    {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [\"1\"]}",
-     "hash_ids[0] is not a whole number"},
-    {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, "
-     "\"hash_ids\": [9007199254740992]}",
-     "hash_ids[0] is not a whole number"},
-    {"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": 1}",
-     "'hash_ids' is missing or not a list"},
+	{"", "not JSON"},
+	{"{", "not JSON"},
+	{"[1]", "not a JSON object"},
+	{"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1}", "'hash_ids' is missing"},
+	{"{\"timestamp\": 0, \"input_length\": 1, \"hash_ids\": [1]}",
+         "'output_length' is missing"},
+	{"{\"timestamp\": 0, \"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, "
+         "\"hash_ids\": [1]}",
+         "duplicate"},
+	{"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1], \"x\": "
+         "1}",
+         "unknown field 'x'"},
+	{"{\"timestamp\": -1, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}",
+         "'timestamp' is -1"},
+	{"{\"timestamp\": 0.5, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}",
+         "'timestamp' is not a whole number"},
+	{"{\"timestamp\": 0, \"input_length\": 0, \"output_length\": 1, \"hash_ids\": []}",
+         "'input_length' is 0"},
+	{"{\"timestamp\": 0, \"input_length\": 16777217, \"output_length\": 1, \"hash_ids\": [1]}",
+         "'input_length' is 16777217"},
+	{"{\"timestamp\": 0, \"input_length\": 99999999999999999999, \"output_length\": 1, "
+         "\"hash_ids\": [1]}",
+         "not JSON"},
+	{"{\"timestamp\": 0, \"input_length\": 513, \"output_length\": 1, \"hash_ids\": [1]}",
+         "1 hash_ids, but an input_length of 513 has 2 blocks"},
+	{"{\"timestamp\": 0, \"input_length\": 512, \"output_length\": 1, \"hash_ids\": [1, 2]}",
+         "2 hash_ids, but an input_length of 512 has 1 blocks"},
+	{"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [\"1\"]}",
+         "hash_ids[0] is not a whole number"},
+	{"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, "
+         "\"hash_ids\": [9007199254740992]}",
+         "hash_ids[0] is not a whole number"},
+	{"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": 1}",
+         "'hash_ids' is missing or not a list"},
 };
 
 static void every_damage_is_refused_with_its_line(void **context)
@@ -197,10 +199,12 @@ static void the_slice_that_ships_is_whole(void **context)
 /* Four blocks, then the same three and another, then the same request again. */
 static void reuse_counts_whole_strides_and_computes_the_last_token(void **context)
 {
-	static const char text[] =
-	    "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,\"hash_ids\":[1,2,3,4]}\n"
-	    "{\"timestamp\":0,\"input_length\":2049,\"output_length\":1,\"hash_ids\":[1,2,3,5,9]}\n"
-	    "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,\"hash_ids\":[1,2,3,4]}\n";
+	static const char text[] = "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,"
+				   "\"hash_ids\":[1,2,3,4]}\n"
+				   "{\"timestamp\":0,\"input_length\":2049,\"output_length\":1,"
+				   "\"hash_ids\":[1,2,3,5,9]}\n"
+				   "{\"timestamp\":0,\"input_length\":2048,\"output_length\":1,"
+				   "\"hash_ids\":[1,2,3,4]}\n";
 	struct kvh_trace_reuse reuse;
 	struct kvh_trace trace;
 
@@ -218,17 +222,17 @@ static void reuse_counts_whole_strides_and_computes_the_last_token(void **contex
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(requests_keep_their_order_and_hashes),
-	    cmocka_unit_test(the_last_line_needs_no_end),
-	    cmocka_unit_test(a_limit_stops_before_what_lies_behind),
-	    cmocka_unit_test(every_damage_is_refused_with_its_line),
-	    cmocka_unit_test(times_must_not_fall),
-	    cmocka_unit_test(an_empty_file_is_refused),
-	    cmocka_unit_test(a_line_without_end_is_refused),
-	    cmocka_unit_test(cut_and_changed_text_never_crashes),
-	    cmocka_unit_test(a_missing_file_is_named),
-	    cmocka_unit_test(the_slice_that_ships_is_whole),
-	    cmocka_unit_test(reuse_counts_whole_strides_and_computes_the_last_token),
+		cmocka_unit_test(requests_keep_their_order_and_hashes),
+		cmocka_unit_test(the_last_line_needs_no_end),
+		cmocka_unit_test(a_limit_stops_before_what_lies_behind),
+		cmocka_unit_test(every_damage_is_refused_with_its_line),
+		cmocka_unit_test(times_must_not_fall),
+		cmocka_unit_test(an_empty_file_is_refused),
+		cmocka_unit_test(a_line_without_end_is_refused),
+		cmocka_unit_test(cut_and_changed_text_never_crashes),
+		cmocka_unit_test(a_missing_file_is_named),
+		cmocka_unit_test(the_slice_that_ships_is_whole),
+		cmocka_unit_test(reuse_counts_whole_strides_and_computes_the_last_token),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
