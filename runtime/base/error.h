@@ -7,6 +7,6 @@
 
 /* Sets status and text (error may be NULL) and returns status, for "return kvh_fail(...)". */
 kvh_status kvh_fail(struct kvh_error *error, kvh_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+	__attribute__((format(printf, 3, 4)));
 
 #endif

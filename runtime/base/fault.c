@@ -54,7 +54,7 @@ static struct {
 	uint64_t passed_count[KVH_FAULT_POINT_COUNT]; /* atomic */
 	uint64_t fired_count[KVH_FAULT_POINT_COUNT];  /* atomic */
 	uint64_t logged_by[KVH_FAULT_POINT_COUNT]; /* atomic; the process that did, never reset */
-	char log_path[4096];			   /* "": no log */
+	char log_path[4096];                       /* "": no log */
 } state;
 
 uint32_t kvh_faults_armed;
@@ -173,8 +173,8 @@ static bool arming_allowed(void)
 
 	if (production && strcmp(production, "1") == 0)
 		return refuse("KVH_PRODUCTION=1 is set, and this is the testing library; "
-			      "link the shipped one",
-			      "");
+		              "link the shipped one",
+		              "");
 	return true;
 }
 

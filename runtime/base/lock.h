@@ -16,11 +16,11 @@
 #define KVH_ANNOTATE(x)
 #endif
 
-#define KVH_GUARDED_BY(role)	      KVH_ANNOTATE(guarded_by(role))
-#define KVH_REQUIRES(role)	      KVH_ANNOTATE(requires_capability(role))
-#define KVH_EXCLUDES(role)	      KVH_ANNOTATE(locks_excluded(role))
-#define KVH_ACQUIRE(role)	      KVH_ANNOTATE(acquire_capability(role))
-#define KVH_RELEASE(role)	      KVH_ANNOTATE(release_capability(role))
+#define KVH_GUARDED_BY(role)          KVH_ANNOTATE(guarded_by(role))
+#define KVH_REQUIRES(role)            KVH_ANNOTATE(requires_capability(role))
+#define KVH_EXCLUDES(role)            KVH_ANNOTATE(locks_excluded(role))
+#define KVH_ACQUIRE(role)             KVH_ANNOTATE(acquire_capability(role))
+#define KVH_RELEASE(role)             KVH_ANNOTATE(release_capability(role))
 #define KVH_NO_THREAD_SAFETY_ANALYSIS KVH_ANNOTATE(no_thread_safety_analysis)
 
 struct KVH_ANNOTATE(capability("mutex")) kvh_lock_role {

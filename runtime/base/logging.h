@@ -17,7 +17,7 @@ static inline bool kvh_log_wants(const struct kvh_log *log, enum kvh_log_level l
 
 /* Longer lines are cut. Call with no lock held. */
 void kvh_log_line(const struct kvh_log *log, enum kvh_log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+	__attribute__((format(printf, 3, 4)));
 
 /* First bytes of a hash in hex for a log line; out holds 17 bytes at least. */
 const char *kvh_hash_short(const uint8_t *hash, uint32_t hash_bytes, char out[17]);

@@ -17,7 +17,7 @@ void kvh_text_init(struct kvh_text *text, char *out, size_t capacity_bytes)
 static size_t room_bytes(const struct kvh_text *text)
 {
 	return text->needed_bytes < text->capacity_bytes ? text->capacity_bytes - text->needed_bytes
-							 : 0;
+	                                                 : 0;
 }
 
 /* Saturates: a count that no longer grows still says "does not fit". */

@@ -5,16 +5,11 @@
 
 #include "layout/attention.h"
 
-/*
- * Chunks in a row that a hit needs, the dropped one included. A window of 1 reaches back to
- * nothing, but a hit without any object would rest on no evidence: one chunk then.
+/* Chunks in a row that a hit needs, the dropped one included. A window of 1 reaches back to none.
  */
 static uint64_t needed_chunks(const struct kvh_shape *shape, bool drop)
 {
-	uint64_t chunk_count =
-	    kvh_div_up((uint64_t)shape->window_tokens - 1, shape->block_tokens) + drop;
-
-	return chunk_count ? chunk_count : 1;
+	return kvh_div_up((uint64_t)shape->window_tokens - 1, shape->block_tokens) + drop;
 }
 
 /* Blocks between two hit lengths that are multiples of A: hits are whole blocks here. */
@@ -68,7 +63,6 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
 	run.first_chunk = end > found ? end - found : 0;
 	if (search->drop && end)
 		end = kvh_round_down(end - 1, unit);
-	run.end_chunk = end;
 	if (run.first_chunk > end)
 		run.first_chunk = end;
 	run.tokens = end * spec->shape.block_tokens;
@@ -77,12 +71,16 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
 
 /* ---- masks ---------------------------------------------------------------------------- */
 
-/* Chunks per retention interval; 0: no regular tails. */
-static uint64_t interval_chunks(const struct kvh_shape *shape,
-				const struct kvh_coordinator *coordinator)
+/*
+ * Chunks from one kept tail to the next; 0: no regular tails. A lookup asks for every length that a
+ * hit may have, whatever was retained.
+ */
+static uint64_t interval_chunks(const struct kvh_shape *shape, const struct kvh_keep_query *query)
 {
-	uint32_t interval_tokens =
-	    coordinator->has_retention ? coordinator->retention_tokens : coordinator->lcm_tokens;
+	const struct kvh_coordinator *coordinator = query->coordinator;
+	uint32_t interval_tokens = coordinator->has_retention && !query->lookup
+				       ? coordinator->retention_tokens
+				       : coordinator->lcm_tokens;
 
 	return interval_tokens / shape->block_tokens;
 }
@@ -90,7 +88,7 @@ static uint64_t interval_chunks(const struct kvh_shape *shape,
 static enum kvh_keep keep_sliding_window(const struct kvh_shape *shape,
 					 const struct kvh_keep_query *query)
 {
-	uint64_t per = interval_chunks(shape, query->coordinator);
+	uint64_t per = interval_chunks(shape, query);
 
 	return per && needed_chunks(shape, shape->eagle) >= per ? KVH_KEEP_ALL : KVH_KEEP_SOME;
 }
@@ -124,7 +122,7 @@ static void keep_window_tails(const struct kvh_shape *shape, const struct kvh_ke
 {
 	const struct kvh_coordinator *coordinator = query->coordinator;
 	const uint64_t need = needed_chunks(shape, shape->eagle);
-	const uint64_t per = interval_chunks(shape, coordinator);
+	const uint64_t per = interval_chunks(shape, query);
 	const uint64_t shift = shape->eagle;
 
 	if (per)

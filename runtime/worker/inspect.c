@@ -25,13 +25,13 @@ static void show(const struct worker_request *request, kvh_inspect_request_fn fn
 {
 	uint64_t live[LIVE_MAX];
 	struct kvh_inspect_request out = {.id = request->id,
-					  .id_bytes = request->entry.key_bytes,
-					  .saved_tokens = request->saved_tokens,
-					  .skipped = request->skipped,
-					  .finishing = request->finishing,
-					  .live_saves = live,
-					  .live_load_count = list_live(request->loads, NULL),
-					  .unstorable_count = request->unstorable_count};
+	                                  .id_bytes = request->entry.key_bytes,
+	                                  .saved_tokens = request->saved_tokens,
+	                                  .skipped = request->skipped,
+	                                  .finishing = request->finishing,
+	                                  .live_saves = live,
+	                                  .live_load_count = list_live(request->loads, NULL),
+	                                  .unstorable_count = request->unstorable_count};
 
 	out.live_save_count = list_live(request->saves, live);
 	if (request->kept) {

@@ -96,7 +96,7 @@ void coenv_resume(struct coenv *coenv, size_t index)
 }
 
 static kvh_status thread_create(void *ctx, struct kvh_thread **out, const char *name,
-				kvh_thread_fn fn, void *arg)
+                                kvh_thread_fn fn, void *arg)
 {
 	struct coenv *coenv = ctx;
 	struct kvh_thread *thread = &coenv->threads[coenv->thread_count];
@@ -110,7 +110,7 @@ static kvh_status thread_create(void *ctx, struct kvh_thread **out, const char *
 	thread->context.uc_stack.ss_sp = thread->stack;
 	thread->context.uc_stack.ss_size = STACK_BYTES;
 	makecontext(&thread->context, (void (*)(void))thread_entry, 2,
-		    (unsigned)((uintptr_t)thread >> 32), (unsigned)(uintptr_t)thread);
+	            (unsigned)((uintptr_t)thread >> 32), (unsigned)(uintptr_t)thread);
 	*out = thread;
 	return KVH_OK;
 }
@@ -167,7 +167,7 @@ static void cond_destroy(void *ctx, struct kvh_cond *cond)
 
 /* A thread waits until it is resumed; the test itself can only have come too late. */
 static kvh_status cond_wait(void *ctx, struct kvh_cond *cond, struct kvh_mutex *mutex,
-			    kvh_deadline deadline_ns)
+                            kvh_deadline deadline_ns)
 {
 	struct coenv *coenv = ctx;
 
@@ -191,21 +191,21 @@ static void cond_signal(void *ctx, struct kvh_cond *cond)
 }
 
 static const struct kvh_env_ops ops = {.struct_bytes = sizeof(ops),
-				       .now_ns = now_ns,
-				       .sleep_ns = sleep_ns,
-				       .random = random_number,
-				       .thread_create = thread_create,
-				       .thread_join = thread_join,
-				       .mutex_create = mutex_create,
-				       .mutex_destroy = mutex_destroy,
-				       .mutex_lock = mutex_lock,
-				       .mutex_unlock = mutex_unlock,
-				       .cond_create = cond_create,
-				       .cond_destroy = cond_destroy,
-				       .cond_wait = cond_wait,
-				       .cond_signal = cond_signal,
-				       .cond_broadcast = cond_signal,
-				       .between_jobs = between_jobs};
+                                       .now_ns = now_ns,
+                                       .sleep_ns = sleep_ns,
+                                       .random = random_number,
+                                       .thread_create = thread_create,
+                                       .thread_join = thread_join,
+                                       .mutex_create = mutex_create,
+                                       .mutex_destroy = mutex_destroy,
+                                       .mutex_lock = mutex_lock,
+                                       .mutex_unlock = mutex_unlock,
+                                       .cond_create = cond_create,
+                                       .cond_destroy = cond_destroy,
+                                       .cond_wait = cond_wait,
+                                       .cond_signal = cond_signal,
+                                       .cond_broadcast = cond_signal,
+                                       .between_jobs = between_jobs};
 
 struct coenv *coenv_open(void)
 {

@@ -23,13 +23,13 @@ static char *compose(struct arena *arena, const struct pure_key *in, struct kvh_
 {
 	char *model = arena_text(arena, "%s", in->model);
 	const struct kvh_key_parts parts = {.cache_prefix = in->cache_prefix,
-					    .model = model,
-					    .name_space = in->store_namespace,
-					    .tp_rank = (uint32_t)in->tp_rank,
-					    .pcp_rank = (uint32_t)in->pcp_rank,
-					    .dcp_rank = (uint32_t)in->dcp_rank,
-					    .pp_rank = (uint32_t)in->pp_rank,
-					    .group = (uint32_t)in->group};
+	                                    .model = model,
+	                                    .name_space = in->store_namespace,
+	                                    .tp_rank = (uint32_t)in->tp_rank,
+	                                    .pcp_rank = (uint32_t)in->pcp_rank,
+	                                    .dcp_rank = (uint32_t)in->dcp_rank,
+	                                    .pp_rank = (uint32_t)in->pp_rank,
+	                                    .group = (uint32_t)in->group};
 
 	/* The recordings give the model as it stands in keys; a slash would cut it. */
 	for (char *c = model; *c; c++)
@@ -81,10 +81,10 @@ static void process_tokens(struct arena *arena, const struct pure_chunks *in, st
 	uint64_t end = kvh_chunk_count((uint64_t)in->token_len, bs);
 
 	for (uint64_t c = first; c < end; c++) {
-		struct kvh_chunk chunk = kvh_chunk_at(c, bs, (uint32_t)in->hash_block_size,
-						      (uint64_t)in->token_len);
+		struct kvh_chunk chunk =
+			kvh_chunk_at(c, bs, (uint32_t)in->hash_block_size, (uint64_t)in->token_len);
 		bool masked = in->chunk_mask && (c - first >= strlen(in->chunk_mask) ||
-						 in->chunk_mask[c - first] != '1');
+		                                 in->chunk_mask[c - first] != '1');
 
 		/* Here the phase is given; kvh_chunk_is_mine adds rank and group up to it. */
 		if (masked || chunk.hash_index >= (uint64_t)in->hash_count ||
@@ -101,10 +101,10 @@ static void process_tokens(struct arena *arena, const struct pure_chunks *in, st
 static enum kvh_attention attention(enum group_kind kind)
 {
 	static const enum kvh_attention kinds[] = {
-	    [GROUP_FULL] = KVH_ATTENTION_FULL,
-	    [GROUP_SLIDING_WINDOW] = KVH_ATTENTION_SLIDING_WINDOW,
-	    [GROUP_MAMBA] = KVH_ATTENTION_MAMBA,
-	    [GROUP_CHUNKED_LOCAL] = KVH_ATTENTION_CHUNKED_LOCAL};
+		[GROUP_FULL] = KVH_ATTENTION_FULL,
+		[GROUP_SLIDING_WINDOW] = KVH_ATTENTION_SLIDING_WINDOW,
+		[GROUP_MAMBA] = KVH_ATTENTION_MAMBA,
+		[GROUP_CHUNKED_LOCAL] = KVH_ATTENTION_CHUNKED_LOCAL};
 
 	return kinds[kind];
 }
@@ -113,30 +113,30 @@ static struct kvh_coordinator *coordinator(const struct pure_setup *setup)
 {
 	struct kvh_group groups[TRACE_MAX_GROUPS];
 	const struct kvh_coordinator_config config = {
-	    .groups = groups,
-	    .group_count = setup->group_count,
-	    .hash_tokens = (uint32_t)setup->hash_block_size,
-	    .lcm_tokens = (uint32_t)setup->lcm_block_size,
-	    .partial_hits = setup->partial_hash_hits,
-	    .use_eagle = setup->use_eagle,
-	    .has_retention = setup->has_retention,
-	    .retention_tokens = (uint32_t)setup->retention_interval};
+		.groups = groups,
+		.group_count = setup->group_count,
+		.hash_tokens = (uint32_t)setup->hash_block_size,
+		.lcm_tokens = (uint32_t)setup->lcm_block_size,
+		.partial_hits = setup->partial_hash_hits,
+		.use_eagle = setup->use_eagle,
+		.has_retention = setup->has_retention,
+		.retention_tokens = (uint32_t)setup->retention_interval};
 	struct kvh_coordinator *out;
 
 	for (size_t g = 0; g < setup->group_count; g++)
 		groups[g] =
-		    (struct kvh_group){.kind = attention(setup->groups[g].kind),
-				       .block_tokens = (uint32_t)setup->groups[g].block_size,
-				       .window_tokens = (uint32_t)setup->groups[g].window,
-				       .eagle = setup->groups[g].eagle,
-				       .opts_out = !setup->groups[g].participates};
+			(struct kvh_group){.kind = attention(setup->groups[g].kind),
+		                           .block_tokens = (uint32_t)setup->groups[g].block_size,
+		                           .window_tokens = (uint32_t)setup->groups[g].window,
+		                           .eagle = setup->groups[g].eagle,
+		                           .opts_out = !setup->groups[g].participates};
 	must(kvh_coordinator_create(&config, &out, NULL) == KVH_OK);
 	return out;
 }
 
 /* first: the chunk that character 0 stands for. NULL stands for all ones. */
 static void mask_text(struct arena *arena, const struct kvh_mask *mask, uint64_t first,
-		      bool none_is_all, const char **out)
+                      bool none_is_all, const char **out)
 {
 	uint64_t end = mask->first_chunk + mask->count;
 	size_t count = end > first ? (size_t)(end - first) : 0;
@@ -163,12 +163,12 @@ static void zero_text(struct arena *arena, uint64_t first, uint64_t end, const c
 }
 
 static bool store_mask(struct arena *arena, const struct pure_setup *setup,
-		       const struct pure_store_mask *in, struct pure_masks *out)
+                       const struct pure_store_mask *in, struct pure_masks *out)
 {
 	struct kvh_coordinator *c = coordinator(setup);
 	struct kvh_masks masks = {0};
 	kvh_status status = kvh_store_mask(c, (uint64_t)in->token_len, (uint64_t)in->start,
-					   in->has_prompt, (uint64_t)in->prompt, &masks);
+	                                   in->has_prompt, (uint64_t)in->prompt, &masks);
 
 	for (size_t g = 0; g < setup->group_count && !status; g++) {
 		uint64_t bs = (uint64_t)setup->groups[g].block_size;
@@ -185,7 +185,7 @@ static bool store_mask(struct arena *arena, const struct pure_setup *setup,
 }
 
 static bool load_mask(struct arena *arena, const struct pure_setup *setup, size_t hash_count,
-		      int64_t token_len, struct pure_masks *out)
+                      int64_t token_len, struct pure_masks *out)
 {
 	struct kvh_coordinator *c = coordinator(setup);
 	struct kvh_masks masks = {0};
@@ -199,7 +199,7 @@ static bool load_mask(struct arena *arena, const struct pure_setup *setup, size_
 }
 
 static bool lookup_mask(struct arena *arena, const struct pure_setup *setup, int64_t token_len,
-			struct pure_masks *out)
+                        struct pure_masks *out)
 {
 	struct kvh_coordinator *c = coordinator(setup);
 	struct kvh_masks masks = {0};
@@ -220,7 +220,7 @@ static bool is_present(void *user, uint32_t group, uint64_t hash_index)
 }
 
 static void find_hit(struct arena *arena, const struct pure_setup *setup,
-		     const struct pure_present *present, int64_t max_len, struct pure_hit *out)
+                     const struct pure_present *present, int64_t max_len, struct pure_hit *out)
 {
 	struct kvh_coordinator *c = coordinator(setup);
 	struct pure_present copy = *present;
@@ -229,7 +229,7 @@ static void find_hit(struct arena *arena, const struct pure_setup *setup,
 	uint64_t hit;
 
 	must(kvh_coordinator_hit(c, &presence, present->hash_count, (uint64_t)max_len, &hit,
-				 &masks) == KVH_OK);
+	                         &masks) == KVH_OK);
 	out->tokens = (int64_t)hit;
 	for (size_t g = 0; g < setup->group_count; g++)
 		mask_text(arena, &masks.group[g], 0, false, &out->needed.by_group[g]);
@@ -262,7 +262,7 @@ static uint64_t value_of(const void *user, size_t index)
 }
 
 static void split(struct arena *arena, const struct ints *staging, int64_t usable_bytes,
-		  int64_t raw_bytes, struct pure_split *out)
+                  int64_t raw_bytes, struct pure_split *out)
 {
 	size_t first = 0;
 	size_t room = 0;
@@ -273,10 +273,10 @@ static void split(struct arena *arena, const struct ints *staging, int64_t usabl
 			out->oversized = (int64_t)i;
 	while (first < staging->count && out->oversized < 0) {
 		size_t count = kvh_staging_take(value_of, staging, first, staging->count,
-						(uint64_t)usable_bytes);
+		                                (uint64_t)usable_bytes);
 
 		out->batches = arena_grow(arena, out->batches, out->batch_count, &room,
-					  sizeof(*out->batches));
+		                          sizeof(*out->batches));
 		out->batches[out->batch_count] = (struct ints){0};
 		for (size_t i = 0; i < count; i++)
 			ints_push(arena, &out->batches[out->batch_count], (int64_t)(first + i));
@@ -307,17 +307,17 @@ static void rotate(struct arena *arena, size_t count, int64_t rank, struct ints 
 const struct pure_ops *golden_runtime_pure_ops(void)
 {
 	static const struct pure_ops ops = {.name = "runtime",
-					    .key = key,
-					    .group_id = group_id,
-					    .process_tokens = process_tokens,
-					    .store_mask = store_mask,
-					    .load_mask = load_mask,
-					    .lookup_mask = lookup_mask,
-					    .find_hit = find_hit,
-					    .staging_bytes = staging_bytes,
-					    .usable_budget = usable_budget,
-					    .split = split,
-					    .rotate = rotate};
+	                                    .key = key,
+	                                    .group_id = group_id,
+	                                    .process_tokens = process_tokens,
+	                                    .store_mask = store_mask,
+	                                    .load_mask = load_mask,
+	                                    .lookup_mask = lookup_mask,
+	                                    .find_hit = find_hit,
+	                                    .staging_bytes = staging_bytes,
+	                                    .usable_budget = usable_budget,
+	                                    .split = split,
+	                                    .rotate = rotate};
 
 	return &ops;
 }

@@ -40,12 +40,12 @@ static void fill_groups(const struct trace_config *in, struct kvh_group *groups)
 		const struct trace_group *from = &in->groups[g];
 
 		groups[g] = (struct kvh_group){.kind = attention(from->kind),
-					       .block_tokens = (uint32_t)from->block_size,
-					       .window_tokens = (uint32_t)from->window,
-					       .eagle = from->eagle,
-					       .opts_out = !from->participates,
-					       .kv_heads = (uint32_t)from->kv_heads,
-					       .put_step = (uint32_t)from->put_step};
+		                               .block_tokens = (uint32_t)from->block_size,
+		                               .window_tokens = (uint32_t)from->window,
+		                               .eagle = from->eagle,
+		                               .opts_out = !from->participates,
+		                               .kv_heads = (uint32_t)from->kv_heads,
+		                               .put_step = (uint32_t)from->put_step};
 	}
 }
 
@@ -62,7 +62,7 @@ static void fill_ranks(const struct trace_config *in, struct kvh_worker_config *
 	if (!in->groups[0].shard_count)
 		return;
 	config->format = strstr(in->store_namespace, "lbnhc") ? KVH_FORMAT_TP_SHARED_LBNHC
-							     : KVH_FORMAT_TP_SHARED_LBHNC;
+	                                                      : KVH_FORMAT_TP_SHARED_LBHNC;
 	config->tp_size = (uint32_t)in->groups[0].local_tp;
 	config->store_tp_size = (uint32_t)in->groups[0].store_tp;
 }
@@ -77,13 +77,13 @@ static void record(void *user, const struct kvh_record *record)
 	if (!adapter->config->record_ops)
 		return;
 	seen->ops = arena_grow(adapter->arena, seen->ops, seen->op_count, &seen->op_room,
-			       sizeof(*seen->ops));
+	                       sizeof(*seen->ops));
 	seen->ops[seen->op_count++] =
-	    (struct op_record){.name = names[record->name],
-			       .status = words[record->status],
-			       .key_count = (int64_t)record->key_count,
-			       .failed_count = (int64_t)record->failed_count,
-			       .payload_bytes = (int64_t)record->bytes};
+		(struct op_record){.name = names[record->name],
+	                           .status = words[record->status],
+	                           .key_count = (int64_t)record->key_count,
+	                           .failed_count = (int64_t)record->failed_count,
+	                           .payload_bytes = (int64_t)record->bytes};
 }
 
 /* The recordings give the model as it stands in keys, with its slashes. */
@@ -102,30 +102,29 @@ static void open_worker(struct adapter *adapter)
 	const struct trace_config *in = adapter->config;
 	struct kvh_group groups[TRACE_MAX_GROUPS];
 	struct kvh_error error = {0};
-	struct kvh_worker_config config = {
-	    .struct_bytes = sizeof(config),
-	    .env = coenv_env(adapter->coenv),
-	    .device = &adapter->device,
-	    .identity_none = true,
-	    .model = model_name(adapter),
-	    .cache_prefix = in->cache_prefix,
-	    .groups = groups,
-	    .group_count = in->group_count,
-	    .hash_tokens = (uint32_t)in->hash_block_size,
-	    .hash_bytes = (uint32_t)in->hash_bytes,
-	    .lcm_tokens = (uint32_t)in->lcm_block_size,
-	    .partial_hits = in->partial_hash_hits,
-	    .use_eagle = in->use_eagle,
-	    .has_retention = in->has_retention,
-	    .retention_tokens = (uint32_t)in->retention_interval,
-	    .events = in->enable_kv_event,
-	    .integer_hashes = in->int_event_hashes,
-	    .lifecycle_groups = in->group_semantics,
-	    .tier_log = in->tier_log,
-	    .pressure_probe_ms = -1,
-	    .load_timeout_ms = -1,
-	    .record = record,
-	    .record_user = adapter};
+	struct kvh_worker_config config = {.struct_bytes = sizeof(config),
+	                                   .env = coenv_env(adapter->coenv),
+	                                   .device = &adapter->device,
+	                                   .identity_none = true,
+	                                   .model = model_name(adapter),
+	                                   .cache_prefix = in->cache_prefix,
+	                                   .groups = groups,
+	                                   .group_count = in->group_count,
+	                                   .hash_tokens = (uint32_t)in->hash_block_size,
+	                                   .hash_bytes = (uint32_t)in->hash_bytes,
+	                                   .lcm_tokens = (uint32_t)in->lcm_block_size,
+	                                   .partial_hits = in->partial_hash_hits,
+	                                   .use_eagle = in->use_eagle,
+	                                   .has_retention = in->has_retention,
+	                                   .retention_tokens = (uint32_t)in->retention_interval,
+	                                   .events = in->enable_kv_event,
+	                                   .integer_hashes = in->int_event_hashes,
+	                                   .lifecycle_groups = in->group_semantics,
+	                                   .tier_log = in->tier_log,
+	                                   .pressure_probe_ms = -1,
+	                                   .load_timeout_ms = -1,
+	                                   .record = record,
+	                                   .record_user = adapter};
 
 	fill_groups(in, groups);
 	fill_ranks(in, &config);
@@ -143,11 +142,11 @@ static struct kvh_cache_region shared_region(const struct trace_group *group, ui
 {
 	const struct trace_shard *first = &group->shards[0];
 
-	return (struct kvh_cache_region){
-	    .group = g,
-	    .base = (void *)(uintptr_t)first->bases.at[i],
-	    .stride_bytes = (size_t)first->strides.at[i],
-	    .block_bytes = (size_t)first->sizes.at[i] * group->shard_count};
+	return (struct kvh_cache_region){.group = g,
+	                                 .base = (void *)(uintptr_t)first->bases.at[i],
+	                                 .stride_bytes = (size_t)first->strides.at[i],
+	                                 .block_bytes =
+	                                         (size_t)first->sizes.at[i] * group->shard_count};
 }
 
 static void register_caches(struct adapter *adapter)
@@ -156,12 +155,12 @@ static void register_caches(struct adapter *adapter)
 	struct kvh_cache_region regions[64];
 	uint64_t block_counts[TRACE_MAX_GROUPS];
 	const struct kvh_memory memory = {
-	    .addr = (void *)1, .bytes = (size_t)1 << 46, .kind = KVH_MEMORY_HOST};
+		.addr = (void *)1, .bytes = (size_t)1 << 46, .kind = KVH_MEMORY_HOST};
 	struct kvh_caches caches = {.struct_bytes = sizeof(caches),
-				    .memory = &memory,
-				    .memory_count = 1,
-				    .regions = regions,
-				    .block_counts = block_counts};
+	                            .memory = &memory,
+	                            .memory_count = 1,
+	                            .regions = regions,
+	                            .block_counts = block_counts};
 	struct kvh_error error = {0};
 
 	for (uint32_t g = 0; g < in->group_count; g++) {
@@ -173,10 +172,10 @@ static void register_caches(struct adapter *adapter)
 			regions[caches.region_count++] = shared_region(group, g, i);
 		for (size_t i = 0; !group->shard_count && i < group->base_addrs.count; i++)
 			regions[caches.region_count++] = (struct kvh_cache_region){
-			    .group = g,
-			    .base = (void *)(uintptr_t)group->base_addrs.at[i],
-			    .stride_bytes = (size_t)group->block_lens.at[i % lens],
-			    .block_bytes = (size_t)group->block_lens.at[i % lens]};
+				.group = g,
+				.base = (void *)(uintptr_t)group->base_addrs.at[i],
+				.stride_bytes = (size_t)group->block_lens.at[i % lens],
+				.block_bytes = (size_t)group->block_lens.at[i % lens]};
 	}
 	must(kvh_worker_register_caches(adapter->worker, &caches, &error), &error, adapter->trace);
 }
@@ -220,7 +219,7 @@ static struct kvh_block_table *tables_of(struct adapter *adapter, const struct t
 
 	for (size_t g = 0; g < count; g++)
 		tables[g] = (struct kvh_block_table){.ids = ids_of(adapter->arena, &job->blocks[g]),
-						     .count = job->blocks[g].count};
+		                                     .count = job->blocks[g].count};
 	return tables;
 }
 
@@ -237,7 +236,7 @@ static uint8_t *hashes_of(struct adapter *adapter, const struct trace_job *job)
 	for (size_t i = 0; i < job->hash_count; i++)
 		for (size_t b = 0; b < bytes; b++)
 			hashes[i * bytes + b] = (uint8_t)(nibble(job->hashes[i][2 * b]) << 4 |
-							  nibble(job->hashes[i][2 * b + 1]));
+			                                  nibble(job->hashes[i][2 * b + 1]));
 	return hashes;
 }
 
@@ -247,8 +246,8 @@ static struct kvh_boundary *boundaries_of(struct arena *arena, const struct trac
 
 	for (size_t i = 0; i < list->count; i++)
 		out[i] = (struct kvh_boundary){.group = (uint32_t)list->at[i].group,
-					       .block_id = (int32_t)list->at[i].block,
-					       .tokens = (uint64_t)list->at[i].tokens};
+		                               .block_id = (int32_t)list->at[i].block,
+		                               .tokens = (uint64_t)list->at[i].tokens};
 	return list->given ? out : NULL;
 }
 
@@ -258,10 +257,10 @@ static struct kvh_request_id request_of(const char *name)
 }
 
 static struct adapter_place *push(struct adapter *adapter, struct adapter_queue *queue,
-				  uint64_t job_id, const char *req)
+                                  uint64_t job_id, const char *req)
 {
 	queue->at = arena_grow(adapter->arena, queue->at, queue->count, &queue->room,
-			       sizeof(*queue->at));
+	                       sizeof(*queue->at));
 	queue->at[queue->count] = (struct adapter_place){.job_id = job_id, .req = req};
 	return &queue->at[queue->count++];
 }
@@ -269,25 +268,24 @@ static struct adapter_place *push(struct adapter *adapter, struct adapter_queue 
 static bool submit_save(struct adapter *adapter, const struct trace_job *in)
 {
 	int32_t *token_ids =
-	    arena_take(adapter->arena, (size_t)in->token_id_count + 1, sizeof(*token_ids));
-	const struct kvh_save_job job = {
-	    .struct_bytes = sizeof(job),
-	    .job_id = (uint64_t)in->job_id,
-	    .request = request_of(in->req),
-	    .token_count = (uint64_t)in->token_len,
-	    .blocks = tables_of(adapter, in),
-	    .hashes = hashes_of(adapter, in),
-	    .hash_count = in->hash_count,
-	    .has_prefill_end = in->has_prompt,
-	    .prefill_end_tokens = (uint64_t)in->prompt,
-	    .event = in->event ? (void *)(uintptr_t)in : NULL,
-	    .token_ids = in->has_token_ids ? token_ids : NULL,
-	    .token_id_count = (size_t)in->token_id_count,
-	    .token_ids_start = (uint64_t)in->token_ids_start,
-	    .tail = boundaries_of(adapter->arena, &in->tail),
-	    .tail_count = in->tail.count,
-	    .boundary_puts = boundaries_of(adapter->arena, &in->puts),
-	    .boundary_put_count = in->puts.count};
+		arena_take(adapter->arena, (size_t)in->token_id_count + 1, sizeof(*token_ids));
+	const struct kvh_save_job job = {.struct_bytes = sizeof(job),
+	                                 .job_id = (uint64_t)in->job_id,
+	                                 .request = request_of(in->req),
+	                                 .token_count = (uint64_t)in->token_len,
+	                                 .blocks = tables_of(adapter, in),
+	                                 .hashes = hashes_of(adapter, in),
+	                                 .hash_count = in->hash_count,
+	                                 .has_prefill_end = in->has_prompt,
+	                                 .prefill_end_tokens = (uint64_t)in->prompt,
+	                                 .event = in->event ? (void *)(uintptr_t)in : NULL,
+	                                 .token_ids = in->has_token_ids ? token_ids : NULL,
+	                                 .token_id_count = (size_t)in->token_id_count,
+	                                 .token_ids_start = (uint64_t)in->token_ids_start,
+	                                 .tail = boundaries_of(adapter->arena, &in->tail),
+	                                 .tail_count = in->tail.count,
+	                                 .boundary_puts = boundaries_of(adapter->arena, &in->puts),
+	                                 .boundary_put_count = in->puts.count};
 	struct adapter_place *place = push(adapter, &adapter->saves, job.job_id, in->req);
 
 	for (int64_t i = 0; i < in->token_id_count; i++)
@@ -302,23 +300,22 @@ static bool submit_save(struct adapter *adapter, const struct trace_job *in)
 static bool submit_load(struct adapter *adapter, const struct trace_job *in)
 {
 	struct kvh_tail_key *tails =
-	    arena_take(adapter->arena, in->tail_keys.count + 1, sizeof(*tails));
+		arena_take(adapter->arena, in->tail_keys.count + 1, sizeof(*tails));
 	const struct kvh_load_job job = {.struct_bytes = sizeof(job),
-					 .job_id = adapter->next_load_id++,
-					 .request = request_of(in->req),
-					 .token_count = (uint64_t)in->token_len,
-					 .cached_token_count = (uint64_t)in->cached,
-					 .blocks = tables_of(adapter, in),
-					 .hashes = hashes_of(adapter, in),
-					 .hash_count = in->hash_count,
-					 .tail_keys = tails,
-					 .tail_key_count = in->tail_keys.count};
+	                                 .job_id = adapter->next_load_id++,
+	                                 .request = request_of(in->req),
+	                                 .token_count = (uint64_t)in->token_len,
+	                                 .cached_token_count = (uint64_t)in->cached,
+	                                 .blocks = tables_of(adapter, in),
+	                                 .hashes = hashes_of(adapter, in),
+	                                 .hash_count = in->hash_count,
+	                                 .tail_keys = tails,
+	                                 .tail_key_count = in->tail_keys.count};
 	struct adapter_place *place = push(adapter, &adapter->loads, job.job_id, in->req);
 
 	for (size_t i = 0; i < in->tail_keys.count; i++)
-		tails[i] =
-		    (struct kvh_tail_key){.group = (uint32_t)in->tail_keys.at[i].group,
-					  .tokens = (uint64_t)in->tail_keys.at[i].tokens};
+		tails[i] = (struct kvh_tail_key){.group = (uint32_t)in->tail_keys.at[i].group,
+		                                 .tokens = (uint64_t)in->tail_keys.at[i].tokens};
 	place->empty = kvh_worker_load(adapter->worker, &job, NULL) != KVH_OK;
 	return place->empty;
 }
@@ -355,7 +352,7 @@ static void forget(struct adapter *adapter, const char *req)
 static void poll(struct adapter *adapter, const struct trace_op *op)
 {
 	struct kvh_request_id *finished =
-	    arena_take(adapter->arena, op->finished.count + 1, sizeof(*finished));
+		arena_take(adapter->arena, op->finished.count + 1, sizeof(*finished));
 
 	for (size_t i = 0; i < op->preempted.count; i++)
 		forget(adapter, op->preempted.at[i]);
@@ -422,10 +419,10 @@ static void destroy(void *system)
 const struct replay_ops *golden_worker_ops(void)
 {
 	static const struct replay_ops ops = {.name = "worker",
-					      .create = create,
-					      .step = step,
-					      .observe = observe,
-					      .destroy = destroy};
+	                                      .create = create,
+	                                      .step = step,
+	                                      .observe = observe,
+	                                      .destroy = destroy};
 
 	return &ops;
 }

@@ -16,7 +16,7 @@ static const char *req_of(const struct adapter_queue *queue, uint64_t job_id)
 }
 
 static const char *event_hash(struct arena *arena, const struct kvh_stored_event *event,
-			      const uint8_t *hash, uint64_t integer)
+                              const uint8_t *hash, uint64_t integer)
 {
 	char *hex;
 
@@ -33,20 +33,20 @@ static const char *event_hash(struct arena *arena, const struct kvh_stored_event
 static void add_event(struct adapter *adapter, struct kvh_stored_event *event)
 {
 	struct step_record *seen = &adapter->seen;
-	struct kv_event out = {.hash = event_hash(adapter->arena, event, event->hash,
-						  event->hash_integer),
-			       .has_token_ids = true,
-			       .block_size = event->block_tokens,
-			       .medium = event->medium,
-			       .group = event->group};
+	struct kv_event out = {
+		.hash = event_hash(adapter->arena, event, event->hash, event->hash_integer),
+		.has_token_ids = true,
+		.block_size = event->block_tokens,
+		.medium = event->medium,
+		.group = event->group};
 
 	if (event->has_parent)
 		out.parent = event_hash(adapter->arena, event, event->parent_hash,
-					event->parent_integer);
+		                        event->parent_integer);
 	for (size_t i = 0; i < event->token_id_count; i++)
 		ints_push(adapter->arena, &out.token_ids, event->token_ids[i]);
 	seen->events = arena_grow(adapter->arena, seen->events, seen->event_count,
-				  &seen->event_room, sizeof(*seen->events));
+	                          &seen->event_room, sizeof(*seen->events));
 	seen->events[seen->event_count++] = out;
 	adapter->undrained_events++;
 	kvh_stored_event_free(event);
@@ -55,12 +55,12 @@ static void add_event(struct adapter *adapter, struct kvh_stored_event *event)
 static void add_failed_block(struct adapter *adapter, const struct kvh_completion *c)
 {
 	const struct failed_block block = {
-	    .group = c->group, .index = c->block_index, .block = c->block_id};
+		.group = c->group, .index = c->block_index, .block = c->block_id};
 
 	failed_list_add(adapter->arena, &adapter->failed_blocks, block);
 	if (adapter->config->hma)
 		texts_add(adapter->arena, &adapter->failed_requests,
-			  req_of(&adapter->loads, c->job_id));
+		          req_of(&adapter->loads, c->job_id));
 	else if (!ints_has(&adapter->load_errors, c->block_id))
 		ints_push(adapter->arena, &adapter->load_errors, c->block_id);
 }
@@ -87,7 +87,7 @@ void adapter_collect(struct adapter *adapter)
 				break;
 			case KVH_LOAD_DONE:
 				texts_add(adapter->arena, &adapter->finished_recv,
-					  req_of(&adapter->loads, some[i].job_id));
+				          req_of(&adapter->loads, some[i].job_id));
 				break;
 			case KVH_BLOCK_FAILED:
 				add_failed_block(adapter, &some[i]);
@@ -131,12 +131,12 @@ static void add_request(void *user, const struct kvh_inspect_request *request)
 	struct state_view *view = user;
 	struct step_state *state = view->state;
 	const char *name =
-	    arena_text(view->arena, "%.*s", (int)request->id_bytes, (const char *)request->id);
+		arena_text(view->arena, "%.*s", (int)request->id_bytes, (const char *)request->id);
 	struct named_ints *entry;
 
 	if (request->saved_tokens)
 		named_list_add(view->arena, &state->saved_offset, name)->value =
-		    (int64_t)request->saved_tokens;
+			(int64_t)request->saved_tokens;
 	if (request->skipped)
 		texts_add(view->arena, &state->skipped, name);
 	if (request->finishing)
@@ -162,11 +162,11 @@ static void copy_outputs(struct adapter *adapter, struct step_state *state)
 		ints_push(adapter->arena, &state->load_errors, adapter->load_errors.at[i]);
 	for (size_t i = 0; i < adapter->completed_saves.count; i++)
 		named_list_add(adapter->arena, &state->completed_saves,
-			       adapter->completed_saves.at[i].name)
-		    ->value = adapter->completed_saves.at[i].value;
+		               adapter->completed_saves.at[i].name)
+			->value = adapter->completed_saves.at[i].value;
 	for (size_t i = 0; i < adapter->failed_blocks.count; i++)
 		failed_list_add(adapter->arena, &state->failed_blocks,
-				adapter->failed_blocks.at[i]);
+		                adapter->failed_blocks.at[i]);
 }
 
 void adapter_state(struct adapter *adapter, struct step_state *state)

@@ -16,7 +16,7 @@ static void caps(void *self, struct kvh_store_caps *out)
 }
 
 static kvh_status register_region(void *self, kvh_region_id region, void *addr, size_t bytes,
-				  enum kvh_memory_kind kind, struct kvh_error *error)
+                                  enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	(void)self, (void)region, (void)addr, (void)bytes, (void)kind, (void)error;
 	return KVH_OK;
@@ -40,7 +40,7 @@ static char *with_slashes(struct arena *arena, const char *text, size_t bytes)
 }
 
 static kvh_status prefix(void *self, const struct kvh_prefix *in, uint32_t *id,
-			 struct kvh_error *error)
+                         struct kvh_error *error)
 {
 	struct adapter *adapter = self;
 	const char *text = with_slashes(adapter->arena, in->text, in->text_bytes);
@@ -52,11 +52,10 @@ static kvh_status prefix(void *self, const struct kvh_prefix *in, uint32_t *id,
 			return KVH_OK;
 		}
 	}
-	adapter->prefixes =
-	    arena_grow(adapter->arena, adapter->prefixes, adapter->prefix_count,
-		       &adapter->prefix_room, sizeof(*adapter->prefixes));
+	adapter->prefixes = arena_grow(adapter->arena, adapter->prefixes, adapter->prefix_count,
+	                               &adapter->prefix_room, sizeof(*adapter->prefixes));
 	adapter->prefixes[adapter->prefix_count] = (struct adapter_prefix){
-	    .text = text, .family = with_slashes(adapter->arena, in->text, in->family_bytes)};
+		.text = text, .family = with_slashes(adapter->arena, in->text, in->family_bytes)};
 	*id = (uint32_t)adapter->prefix_count++;
 	return KVH_OK;
 }
@@ -80,7 +79,7 @@ struct wire {
 };
 
 static void add_segments(struct arena *arena, const struct kvh_value *value, struct ints *addrs,
-			 struct ints *sizes)
+                         struct ints *sizes)
 {
 	const struct kvh_layout_view *view = kvh_layout_get_view(value->layout);
 
@@ -88,7 +87,7 @@ static void add_segments(struct arena *arena, const struct kvh_value *value, str
 		const struct kvh_segment_template *t = &view->templates[i];
 
 		ints_push(arena, addrs,
-			  (int64_t)((uintptr_t)t->base + value->block_id * t->stride_bytes));
+		          (int64_t)((uintptr_t)t->base + value->block_id * t->stride_bytes));
 		ints_push(arena, sizes, (int64_t)t->bytes);
 	}
 }
@@ -109,7 +108,7 @@ static struct wire to_wire(struct adapter *adapter, const struct kvh_batch *batc
 
 		texts_push(arena, &wire.keys, arena_text(arena, "%s%s", of->text, hex));
 		if (kvh_group_id_text(of->family, strlen(of->family), batch->keys[i].hash,
-				      batch->keys[i].hash_bytes, id, sizeof(id)) == KVH_OK)
+		                      batch->keys[i].hash_bytes, id, sizeof(id)) == KVH_OK)
 			texts_push(arena, &wire.group_ids, arena_text(arena, "%s", id));
 		if (values)
 			add_segments(arena, &batch->values[i], &wire.addrs[i], &wire.sizes[i]);
@@ -128,7 +127,7 @@ static kvh_status deliver(const struct script_answer *answer, const struct kvh_b
 }
 
 static kvh_status exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			 const struct kvh_call *call)
+                         const struct kvh_call *call)
 {
 	struct adapter *adapter = self;
 	struct wire wire = to_wire(adapter, batch, false);
@@ -140,15 +139,15 @@ static kvh_status exists(void *self, const struct kvh_batch *batch, uint32_t fla
 }
 
 static kvh_status put(void *self, const struct kvh_batch *batch,
-		      const struct kvh_put_options *options, const struct kvh_call *call)
+                      const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	struct adapter *adapter = self;
 	struct wire wire = to_wire(adapter, batch, true);
 	bool grouped = options->flags & KVH_PUT_LIFECYCLE_GROUP;
 	struct script_batch ask = {.keys = &wire.keys,
-				   .addrs = wire.addrs,
-				   .sizes = wire.sizes,
-				   .group_ids = grouped ? &wire.group_ids : NULL};
+	                           .addrs = wire.addrs,
+	                           .sizes = wire.sizes,
+	                           .group_ids = grouped ? &wire.group_ids : NULL};
 	struct script_answer answer = script_call(adapter->script, FN_PUT, &ask);
 
 	(void)call;
@@ -159,8 +158,7 @@ static kvh_status get(void *self, const struct kvh_batch *batch, const struct kv
 {
 	struct adapter *adapter = self;
 	struct wire wire = to_wire(adapter, batch, true);
-	struct script_batch ask = {
-	    .keys = &wire.keys, .addrs = wire.addrs, .sizes = wire.sizes};
+	struct script_batch ask = {.keys = &wire.keys, .addrs = wire.addrs, .sizes = wire.sizes};
 	struct script_answer answer = script_call(adapter->script, FN_GET, &ask);
 
 	(void)call;
@@ -168,7 +166,7 @@ static kvh_status get(void *self, const struct kvh_batch *batch, const struct kv
 }
 
 static kvh_status tiers(void *self, const struct kvh_key *keys, size_t count, enum kvh_tier *out,
-			const struct kvh_call *call)
+                        const struct kvh_call *call)
 {
 	struct adapter *adapter = self;
 	const struct kvh_batch batch = {.count = count, .keys = keys};
@@ -196,18 +194,18 @@ static void close_store(void *self)
 kvh_status adapter_open_store(struct adapter *adapter)
 {
 	const struct kvh_store_ops ops = {.struct_bytes = sizeof(ops),
-					  .name = "script",
-					  .caps = caps,
-					  .register_region = register_region,
-					  .unregister_region = unregister_region,
-					  .prefix = prefix,
-					  .exists = exists,
-					  .put = put,
-					  .get = get,
-					  .tiers = tiers,
-					  .close = close_store};
+	                                  .name = "script",
+	                                  .caps = caps,
+	                                  .register_region = register_region,
+	                                  .unregister_region = unregister_region,
+	                                  .prefix = prefix,
+	                                  .exists = exists,
+	                                  .put = put,
+	                                  .get = get,
+	                                  .tiers = tiers,
+	                                  .close = close_store};
 	const struct kvh_store_options options = {.struct_bytes = sizeof(options),
-						  .env = coenv_env(adapter->coenv)};
+	                                          .env = coenv_env(adapter->coenv)};
 
 	return kvh_store_open_ops(&ops, adapter, &options, &adapter->store, NULL);
 }
@@ -229,6 +227,5 @@ static kvh_status classify(void *ctx, const void *addr, enum kvh_memory_kind *ki
 	return KVH_OK;
 }
 
-const struct kvh_device_ops adapter_device_ops = {.struct_bytes = sizeof(adapter_device_ops),
-						  .classify = classify,
-						  .event_wait = event_wait};
+const struct kvh_device_ops adapter_device_ops = {
+	.struct_bytes = sizeof(adapter_device_ops), .classify = classify, .event_wait = event_wait};

@@ -38,11 +38,11 @@ struct kvh_device_ops {
 	 * it. KVH_NOT_SUPPORTED when the memory can only be reached by staging.
 	 */
 	kvh_status (*export_dmabuf)(void *ctx, const void *addr, size_t bytes, int *fd,
-				    uint64_t *offset_bytes);
+	                            uint64_t *offset_bytes);
 
 	/* Starts all copies on an own stream; token names them for copy_wait. */
 	kvh_status (*copy_start)(void *ctx, const struct kvh_copy *copies, size_t count,
-				 uint64_t *token);
+	                         uint64_t *token);
 	/* KVH_OK only if every copy of token ended well; an error means none may still run. */
 	kvh_status (*copy_wait)(void *ctx, uint64_t token, kvh_deadline deadline_ns);
 

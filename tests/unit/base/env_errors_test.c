@@ -13,7 +13,7 @@ static int refusal;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker's --wrap fixes these names. */
 int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *attr, void *(*fn)(void *),
-			  void *arg);
+                          void *arg);
 int __wrap_pthread_mutexattr_init(pthread_mutexattr_t *attr);
 int __wrap_pthread_condattr_setclock(pthread_condattr_t *attr, clockid_t clock);
 ssize_t __wrap_getrandom(void *out, size_t bytes, unsigned flags);
@@ -61,9 +61,9 @@ static void refusals_become_statuses_and_leave_nothing(void **context)
 		int refusal;
 		kvh_status status;
 	} cases[] = {
-	    {EAGAIN, KVH_NO_MEMORY},
-	    {ENOMEM, KVH_NO_MEMORY},
-	    {EPERM, KVH_INTERNAL},
+		{EAGAIN, KVH_NO_MEMORY},
+		{ENOMEM, KVH_NO_MEMORY},
+		{EPERM, KVH_INTERNAL},
 	};
 	const struct kvh_env *env = kvh_env_posix();
 
@@ -75,7 +75,7 @@ static void refusals_become_statuses_and_leave_nothing(void **context)
 
 		refusal = cases[index].refusal;
 		assert_int_equal(env->ops->thread_create(env->ctx, &thread, "t", not_called, NULL),
-				 cases[index].status);
+		                 cases[index].status);
 		assert_int_equal(env->ops->mutex_create(env->ctx, &mutex), cases[index].status);
 		assert_int_equal(env->ops->cond_create(env->ctx, &cond), cases[index].status);
 		assert_true(!thread && !mutex && !cond);
@@ -95,8 +95,8 @@ static void without_getrandom_numbers_still_change(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(refusals_become_statuses_and_leave_nothing),
-	    cmocka_unit_test(without_getrandom_numbers_still_change),
+		cmocka_unit_test(refusals_become_statuses_and_leave_nothing),
+		cmocka_unit_test(without_getrandom_numbers_still_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,8 +48,8 @@ static void every_bit_and_every_byte_counts(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_empty_input_has_its_published_hashes),
-	    cmocka_unit_test(every_bit_and_every_byte_counts),
+		cmocka_unit_test(the_empty_input_has_its_published_hashes),
+		cmocka_unit_test(every_bit_and_every_byte_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

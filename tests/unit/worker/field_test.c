@@ -142,8 +142,8 @@ static void b06_a_hanging_get_is_reported_when_no_write_can_follow(void **state)
 	rig_run_load(&rig);
 	assert_int_not_equal(rig.world->fake.last_get_deadline_ns, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2000\nfailed 1 g0 i1 b101 -2000\n"
-					    "failed 1 g0 i2 b102 -2000\n"
-					    "failed 1 g0 i3 b103 -2000\nloaded 1 -2000\n");
+	                                    "failed 1 g0 i2 b102 -2000\n"
+	                                    "failed 1 g0 i3 b103 -2000\nloaded 1 -2000\n");
 	assert_string_equal(rig_done(&rig), "");
 	rig_close(&rig);
 }
@@ -160,7 +160,7 @@ static void b06_a_get_that_stops_at_its_deadline_fails_its_blocks(void **state)
 	fake_answer_status(&rig.world->fake, FAKE_GET, KVH_TIMEOUT);
 	rig_load_and_run(&rig, 1, "r", 32, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2000\nfailed 1 g0 i1 b101 -2000\n"
-					    "loaded 1 -2000\n");
+	                                    "loaded 1 -2000\n");
 	assert_int_equal(rig_stats(&rig).load_jobs_timed_out, 1);
 	rig_close(&rig);
 }
@@ -215,13 +215,13 @@ static void b09_success_without_the_data_is_failure(void **state)
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, 0, 1024, 512, 1024);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -800\nfailed 1 g0 i2 b102 -800\n"
-					    "loaded 1 -800\n");
+	                                    "loaded 1 -800\n");
 	/* An adapter that got a list of another length writes no slot at all (D-5). */
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_SILENT, FAKE_SILENT, FAKE_SILENT, FAKE_SILENT);
 	rig_load_and_run(&rig, 2, "r", 64, 0);
 	assert_string_equal(rig_done(&rig), "failed 2 g0 i0 b100 -2006\nfailed 2 g0 i1 b101 -2006\n"
-					    "failed 2 g0 i2 b102 -2006\nfailed 2 g0 i3 b103 -2006\n"
-					    "loaded 2 -2006\n");
+	                                    "failed 2 g0 i2 b102 -2006\nfailed 2 g0 i3 b103 -2006\n"
+	                                    "loaded 2 -2006\n");
 	rig_close(&rig);
 }
 
@@ -245,7 +245,7 @@ static void b11_equal_block_ids_of_two_groups_are_told_apart(void **state)
 	}
 	/* Group 1's block 13 holds tokens 32 to 47. */
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT,
-		    KVH_TRANSFER_FAIL);
+	            KVH_TRANSFER_FAIL);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_calls(&rig), "get 1 3 g1:0 g1:1 g1:2 g1:3\n");
 	assert_string_equal(rig_done(&rig), "failed 1 g1 i2 b13 -800\nloaded 1 -800\n");
@@ -264,7 +264,7 @@ static void b11_requests_that_share_blocks_are_both_told(void **state)
 	rig_load_and_run(&rig, 1, "r", 32, 0);
 	rig_load_and_run(&rig, 2, "s", 32, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i1 b101 -704\nloaded 1 -704\n"
-					    "failed 2 g0 i1 b101 -704\nloaded 2 -704\n");
+	                                    "failed 2 g0 i1 b101 -704\nloaded 2 -704\n");
 	rig_close(&rig);
 }
 
@@ -285,11 +285,11 @@ static void b12_what_went_after_the_lookup_is_reported_once_with_its_cause(void 
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i2 b102 -704\nloaded 1 -704\n");
 	assert_string_equal(rig_done(&rig), "");
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, KVH_LEASE_EXPIRED, KVH_LEASE_EXPIRED,
-		    KVH_LEASE_EXPIRED, KVH_LEASE_EXPIRED);
+	            KVH_LEASE_EXPIRED, KVH_LEASE_EXPIRED);
 	rig_load_and_run(&rig, 2, "r", 64, 0);
 	assert_string_equal(rig_done(&rig), "failed 2 g0 i0 b100 -707\nfailed 2 g0 i1 b101 -707\n"
-					    "failed 2 g0 i2 b102 -707\nfailed 2 g0 i3 b103 -707\n"
-					    "loaded 2 -707\n");
+	                                    "failed 2 g0 i2 b102 -707\nfailed 2 g0 i3 b103 -707\n"
+	                                    "loaded 2 -707\n");
 	assert_string_equal(rig_done(&rig), "");
 	stats = rig_stats(&rig);
 	assert_int_equal(stats.load_keys_gone, 1);
@@ -351,8 +351,7 @@ static void b13_padded_blocks_of_two_segments_come_back_byte_for_byte(void **sta
 		for (int b = 0; b < 256; b++)
 			for (unsigned i = 0; i < STRIDE; i++) {
 				bool loaded = b >= 200 && b <= 203 && i < USEFUL;
-				uint8_t wanted =
-					loaded ? coded(r, RIG_BLOCK + 203 - b, i) : 0xCA;
+				uint8_t wanted = loaded ? coded(r, RIG_BLOCK + 203 - b, i) : 0xCA;
 
 				assert_int_equal(rig_block(&rig, 0, r, b)[i], wanted);
 			}
@@ -369,7 +368,7 @@ static void b14_saved_advances_only_over_what_is_stored(void **state)
 	rig_open(&rig);
 	rig_fill_all(&rig, 5);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, FAKE_DO_IT, KVH_TRANSFER_FAIL,
-		    FAKE_DO_IT);
+	            FAKE_DO_IT);
 	rig_save_and_run(&rig, 1, "r", 64);
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
 	rig_calls(&rig);
@@ -406,7 +405,7 @@ static void b16_the_loser_of_a_race_counts_it_as_stored(void **state)
 	rig_init(&rig);
 	rig_open(&rig);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, KVH_OBJECT_ALREADY_EXISTS, FAKE_DO_IT,
-		    FAKE_DO_IT);
+	            FAKE_DO_IT);
 	rig.world->fake.hook = other_writer_stores_h1;
 	rig.world->fake.hook_user = &rig;
 	rig_save_and_run(&rig, 1, "r", 64);
@@ -450,144 +449,6 @@ static void b17_a_null_block_is_never_stored_nor_counted_as_saved(void **state)
 	rig_close(&rig);
 }
 
-/* The kernel that writes the blocks ends now. */
-static void kernel_writes(struct rig *rig, uint8_t byte)
-{
-	for (int i = 0; i < 2; i++)
-		rig_fill(rig, 0, RIG_BLOCK + i, byte);
-}
-
-/* proves: B18, R-18, D-15 */
-static void b18_no_byte_moves_before_the_event(void **state)
-{
-	struct rig_event not_yet = {.timeouts = 3};
-	struct rig_event bad = {.timeouts = 1, .status = KVH_INTERNAL};
-	struct kvh_save_job save;
-	struct kvh_load_job load;
-	struct rig rig;
-
-	(void)state;
-	rig_init(&rig);
-	rig_open(&rig);
-	kernel_writes(&rig, 0x11);
-	save = rig_save_job(&rig, 1, "r", 32);
-	save.event = &not_yet;
-	assert_int_equal(rig_submit_save(&rig, &save), KVH_OK);
-	rig_run_save(&rig);
-	assert_string_equal(rig_calls(&rig), "exists 0 1\nevent\nevent\nevent\nevent\nput 0 1\n");
-	/* A load into blocks that a kernel still reads waits too. */
-	not_yet.timeouts = 2;
-	load = rig_load_job(&rig, 2, "r", 32, 0);
-	load.event = &not_yet;
-	assert_int_equal(rig_submit_load(&rig, &load), KVH_OK);
-	rig_run_load(&rig);
-	assert_string_equal(rig_calls(&rig), "event\nevent\nevent\nget 0 1\n");
-	/* An event that failed: nothing is put, no offset moves; nothing is written by a load. */
-	rig.chain = 1;
-	save = rig_save_job(&rig, 3, "s", 32);
-	save.event = &bad;
-	assert_int_equal(rig_submit_save(&rig, &save), KVH_OK);
-	rig_run_save(&rig);
-	assert_int_equal(rig_saved_tokens(&rig, "s"), 0);
-	bad.timeouts = 0;
-	rig.chain = 0;
-	kernel_writes(&rig, 0x22);
-	load = rig_load_job(&rig, 4, "r", 32, 0);
-	load.event = &bad;
-	assert_int_equal(rig_submit_load(&rig, &load), KVH_OK);
-	rig_run_load(&rig);
-	assert_string_equal(rig_calls(&rig), "exists 0 1\nevent\nevent\nevent\n");
-	assert_true(rig_block_is(&rig, 0, RIG_BLOCK, 0x22));
-	assert_string_equal(rig_done(&rig),
-			    "saved 1 0\nloaded 2 0\nsaved 3 -2009\nfailed 4 g0 i0 b100 -2009\n"
-			    "failed 4 g0 i1 b101 -2009\nloaded 4 -2009\n");
-	rig_close(&rig);
-}
-
-/* proves: B18, D-14 */
-static void b18_a_load_whose_event_never_comes_times_out(void **state)
-{
-	struct rig_event never = {.timeouts = 1000000};
-	struct kvh_load_job load;
-	struct rig rig;
-
-	(void)state;
-	rig_init(&rig);
-	rig.config.load_timeout_ms = 200;
-	rig_open(&rig);
-	load = rig_load_job(&rig, 1, "r", 16, 0);
-	load.event = &never;
-	assert_int_equal(rig_submit_load(&rig, &load), KVH_OK);
-	rig_run_load(&rig);
-	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2000\nloaded 1 -2000\n");
-	assert_true(never.waits <= 5); /* slices, no spinning */
-	rig_close(&rig);
-}
-
-/* proves: B22 */
-static void b22_a_full_queue_says_busy_at_once_and_works_again_later(void **state)
-{
-	struct kvh_save_job job;
-	uint64_t wakeups;
-	struct rig rig;
-
-	(void)state;
-	rig_init(&rig);
-	rig.config.max_queued_jobs = 2;
-	rig_open(&rig);
-	rig_plant(&rig, 0, 0, 1);
-	rig_save(&rig, 1, "a", 16);
-	rig_save(&rig, 2, "b", 16);
-	wakeups = rig_stats(&rig).wakeups;
-	job = rig_save_job(&rig, 3, "c", 16);
-	for (int i = 0; i < 100; i++)
-		assert_int_equal(rig_submit_save(&rig, &job), KVH_BUSY);
-	assert_non_null(strstr(rig.error.text, "max_queued_jobs"));
-	/* Refusals wake nobody and leave nothing. */
-	assert_int_equal(rig_stats(&rig).wakeups, wakeups);
-	assert_int_equal(rig_stats(&rig).save_jobs_refused, 100);
-	assert_int_equal(rig_stats(&rig).live_requests, 2);
-	/* Loads are not refused for saves that wait. */
-	rig_load_and_run(&rig, 4, "c", 16, 0);
-	rig_run_save(&rig);
-	assert_int_equal(rig_submit_save(&rig, &job), KVH_OK);
-	rig_run_save(&rig);
-	rig_run_save(&rig);
-	assert_string_equal(rig_done(&rig), "loaded 4 0\nsaved 1 0\nsaved 2 0\nsaved 3 0\n");
-	rig_close(&rig);
-}
-
-/* proves: B22 */
-static void b22_queued_bytes_are_bounded_too(void **state)
-{
-	struct kvh_save_job job;
-	struct rig rig;
-
-	(void)state;
-	rig_init(&rig);
-	rig.config.max_queued_bytes = 4096;
-	rig_open(&rig);
-	/* One job alone is always taken: nothing smaller could be. */
-	rig_save(&rig, 1, "large", 128);
-	assert_int_equal(rig_stats(&rig).queued_save_bytes, 8192);
-	job = rig_save_job(&rig, 2, "b", 16);
-	assert_int_equal(rig_submit_save(&rig, &job), KVH_BUSY);
-	assert_non_null(strstr(rig.error.text, "max_queued_bytes"));
-	rig_run_save(&rig);
-	assert_int_equal(rig_stats(&rig).queued_save_bytes, 0);
-	rig_save(&rig, 3, "c", 48);
-	rig_save(&rig, 4, "d", 16); /* 4096 to the byte */
-	assert_int_equal(rig_submit_save(&rig, &job), KVH_BUSY);
-	/* A cancelled job gives its bytes back; what is saved already does not count. */
-	assert_int_equal(kvh_worker_cancel(rig.worker, 4, &(enum kvh_cancel_outcome){0}), KVH_OK);
-	assert_int_equal(rig_submit_save(&rig, &job), KVH_OK);
-	rig_run_save(&rig);
-	rig_run_save(&rig);
-	rig_save(&rig, 5, "large", 160);
-	assert_int_equal(rig_stats(&rig).queued_save_bytes, 2048);
-	rig_close(&rig);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -609,10 +470,6 @@ int main(void)
 		cmocka_unit_test(b14_saved_advances_only_over_what_is_stored),
 		cmocka_unit_test(b16_the_loser_of_a_race_counts_it_as_stored),
 		cmocka_unit_test(b17_a_null_block_is_never_stored_nor_counted_as_saved),
-		cmocka_unit_test(b18_no_byte_moves_before_the_event),
-		cmocka_unit_test(b18_a_load_whose_event_never_comes_times_out),
-		cmocka_unit_test(b22_a_full_queue_says_busy_at_once_and_works_again_later),
-		cmocka_unit_test(b22_queued_bytes_are_bounded_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
