@@ -140,7 +140,8 @@ void fake_answer_values(struct fake_store *fake, enum fake_fn fn, const int64_t 
 
 	must(fake->answer_count[fn] <= FAKE_ANSWERS_MAX && count <= FAKE_VALUES_MAX, "answers");
 	*answer = (struct fake_answer){.count = count};
-	memcpy(answer->values, values, count * sizeof(*values));
+	if (count)
+		memcpy(answer->values, values, count * sizeof(*values));
 }
 
 void fake_answer_status(struct fake_store *fake, enum fake_fn fn, kvh_status status)
@@ -355,9 +356,10 @@ static kvh_status take_evicted(void *self, struct kvh_evicted_key *keys, size_t 
 	struct fake_store *fake = self;
 
 	*count = fake->evicted_count < capacity ? fake->evicted_count : capacity;
-	if (*count)
+	if (*count) {
 		memcpy(keys, fake->evicted, *count * sizeof(*keys));
-	fake->evicted += *count;
+		fake->evicted += *count;
+	}
 	fake->evicted_count -= *count;
 	*lost = fake->evicted_lost;
 	fake->evicted_lost = false;
