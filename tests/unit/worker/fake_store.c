@@ -144,6 +144,11 @@ void fake_answer_values(struct fake_store *fake, enum fake_fn fn, const int64_t 
 		memcpy(answer->values, values, count * sizeof(*values));
 }
 
+void fake_answer_unquiet(struct fake_store *fake, enum fake_fn fn, uint64_t keys)
+{
+	fake->answers[fn][fake->answer_count[fn] - 1].unquiet = keys;
+}
+
 void fake_answer_status(struct fake_store *fake, enum fake_fn fn, kvh_status status)
 {
 	fake_answer_values(fake, fn, NULL, 0);

@@ -274,6 +274,54 @@ static void d13_a_load_ends_where_a_hit_can_end(void **state)
 	rig_close(&rig);
 }
 
+/* Loads two blocks; the second one's bytes may still come when the get has returned. */
+static void load_in_doubt(struct rig *rig, uint64_t job_id)
+{
+	FAKE_ANSWER(&rig->world->fake, FAKE_GET, FAKE_DO_IT, KVH_TRANSFER_FAIL);
+	fake_answer_unquiet(&rig->world->fake, FAKE_GET, 2);
+	rig_load_and_run(rig, job_id, "r", 32, 0);
+}
+
+/* proves: D-23 */
+static void d23_a_load_in_doubt_is_reported_when_the_store_confirms(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	open_with_objects(&rig, 2);
+	rig.world->fake.quiesce_status = KVH_TIMEOUT;
+	load_in_doubt(&rig, 1);
+	rig_run_load(&rig); /* asks, in vain */
+	assert_string_equal(rig_done(&rig), "");
+	rig_preempt(&rig, "r");
+	assert_string_equal(rig_done(&rig), "");
+	assert_int_equal(rig_stats(&rig).in_doubt_jobs, 1);
+	rig.world->fake.quiesce_status = KVH_OK;
+	rig_run_load(&rig);
+	assert_string_equal(rig_done(&rig), "failed 1 g0 i1 b101 -800\nloaded 1 -800\n");
+	rig_close(&rig);
+}
+
+/* proves: D-23 */
+static void d23_work_that_never_ends_does_not_hold_back_a_load_in_doubt(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	open_with_objects(&rig, 2);
+	load_in_doubt(&rig, 1);
+	for (uint64_t i = 2; i < 100; i++) {
+		rig_load(&rig, i, "s", 16, 0);
+		rig_load(&rig, i + 1000, "s", 16, 0);
+		rig_run_load(&rig);
+		rig_advance_ns(&rig, 10 * MS);
+	}
+	assert_non_null(strstr(rig_done(&rig), "loaded 1 -800\n"));
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -289,6 +337,8 @@ int main(void)
 		cmocka_unit_test(d14_no_deadline_when_told_so_and_30_s_when_told_nothing),
 		cmocka_unit_test(d21_the_null_block_as_destination_is_refused),
 		cmocka_unit_test(d13_a_load_ends_where_a_hit_can_end),
+		cmocka_unit_test(d23_a_load_in_doubt_is_reported_when_the_store_confirms),
+		cmocka_unit_test(d23_work_that_never_ends_does_not_hold_back_a_load_in_doubt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
