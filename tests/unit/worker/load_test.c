@@ -389,6 +389,49 @@ static void failed_blocks_come_before_the_end_through_a_small_array(void **state
 	rig_close(&rig);
 }
 
+/* proves */
+static void a_block_is_good_only_when_every_shard_came(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.config.format = KVH_FORMAT_TP_SHARED_LBHNC;
+	rig.config.store_tp_size = 2;
+	rig.groups[0].kv_heads = 2;
+	rig_open(&rig);
+	rig_fill_all(&rig, 3);
+	rig_save_and_run(&rig, 1, "r", 48);
+	rig_calls(&rig);
+	FAKE_ANSWER(&rig.world->fake, FAKE_GET, KVH_TRANSFER_FAIL, FAKE_DO_IT, FAKE_DO_IT,
+	            FAKE_DO_IT, FAKE_DO_IT, KVH_LEASE_EXPIRED);
+	rig_load_and_run(&rig, 2, "s", 48, 0);
+	assert_string_equal(rig_calls(&rig), "get 0 t1:0 1 t1:1 2 t1:2\n");
+	assert_string_equal(rig_done(&rig), "saved 1 0\nfailed 2 g0 i0 b100 -800\n"
+	                                    "failed 2 g0 i2 b102 -707\nloaded 2 -800\n");
+	/* A hit too needs all shards. */
+	assert_int_equal(rig_lookup(&rig, 49, NULL), 48);
+	FAKE_ANSWER(&rig.world->fake, FAKE_EXISTS, 1, 1, 1, 0, 1, 1);
+	assert_int_equal(rig_lookup(&rig, 49, NULL), 16);
+	rig_close(&rig);
+}
+
+/* proves: R-34 */
+static void a_get_that_failed_as_a_whole_left_no_good_block(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	open_with_objects(&rig, 2);
+	FAKE_ANSWER(&rig.world->fake, FAKE_GET, 1024, 1024);
+	fake_answer_fails(&rig.world->fake, FAKE_GET, KVH_RPC_FAIL);
+	rig_load_and_run(&rig, 1, "r", 32, 0);
+	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -900\nfailed 1 g0 i1 b101 -900\n"
+	                                    "loaded 1 -900\n");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +452,8 @@ int main(void)
 		cmocka_unit_test(preemption_cancels_queued_loads_of_that_request_only),
 		cmocka_unit_test(failed_blocks_are_never_those_that_the_engine_had),
 		cmocka_unit_test(failed_blocks_come_before_the_end_through_a_small_array),
+		cmocka_unit_test(a_block_is_good_only_when_every_shard_came),
+		cmocka_unit_test(a_get_that_failed_as_a_whole_left_no_good_block),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

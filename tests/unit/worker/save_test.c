@@ -501,6 +501,28 @@ static void puts_are_recorded_with_all_keys_and_bytes(void **state)
 	rig_close(&rig);
 }
 
+/* proves */
+static void a_put_that_failed_as_a_whole_stored_nothing_for_sure(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.config.events = true;
+	rig_open(&rig);
+	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, 0, 0);
+	fake_answer_fails(&rig.world->fake, FAKE_PUT, KVH_RPC_FAIL);
+	rig_save_and_run(&rig, 1, "r", 32);
+	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
+	assert_string_equal(rig_done(&rig), "saved 1 -900\n");
+	/* Nor is what an exists said that failed. */
+	FAKE_ANSWER(&rig.world->fake, FAKE_EXISTS, 1, 1);
+	fake_answer_fails(&rig.world->fake, FAKE_EXISTS, KVH_RPC_FAIL);
+	rig_save_and_run(&rig, 2, "r", 32);
+	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -526,6 +548,7 @@ int main(void)
 		cmocka_unit_test(an_exists_error_ends_the_job_and_is_recorded),
 		cmocka_unit_test(the_event_is_waited_for_after_exists_and_before_put),
 		cmocka_unit_test(puts_are_recorded_with_all_keys_and_bytes),
+		cmocka_unit_test(a_put_that_failed_as_a_whole_stored_nothing_for_sure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
