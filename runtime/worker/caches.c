@@ -140,20 +140,19 @@ static kvh_status check_caches(struct kvh_worker *worker, const struct kvh_cache
 kvh_status kvh_worker_register_caches(struct kvh_worker *worker, const struct kvh_caches *caches,
                                       struct kvh_error *error)
 {
-	kvh_status status = kvh_worker_usable(worker);
+	kvh_status status = kvh_worker_serving(worker);
 	bool taken;
 
-	if (!status)
-		status = check_caches(worker, caches, error);
+	if (status)
+		return kvh_fail(error, status, "register_caches: %s", kvh_strstatus(status));
+	status = check_caches(worker, caches, error);
 	if (status)
 		return status;
 	kvh_worker_lock(worker);
-	taken = worker->registered || worker->closing;
+	taken = worker->registered;
 	kvh_worker_unlock(worker);
 	if (taken)
-		return kvh_fail(error, KVH_BUSY,
-		                "register_caches: caches are registered already, or the worker "
-		                "closes");
+		return kvh_fail(error, KVH_BUSY, "register_caches: caches are registered already");
 	status = register_memory(worker, caches, error);
 	for (uint32_t g = 0; g < worker->group_count && !status; g++) {
 		if (worker->groups[g].participates)

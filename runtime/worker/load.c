@@ -12,6 +12,7 @@ struct load_run {
 	struct worker_job *job;
 	struct worker_batch *batch;
 	bool unquiet;
+	bool get_failed;
 };
 
 static kvh_status build_batch(struct load_run *run)
@@ -68,6 +69,12 @@ static bool has_oversized(const struct load_run *run)
 	return false;
 }
 
+/* The number is a backend's, and indexes arrays here. */
+static enum kvh_tier known_tier(enum kvh_tier tier)
+{
+	return tier == KVH_TIER_MEMORY || tier == KVH_TIER_DISK ? tier : KVH_TIER_UNKNOWN;
+}
+
 /* An error of the question leaves the tiers unknown and the load as it is. */
 static void count_tiers(struct load_run *run, size_t first, size_t count)
 {
@@ -84,8 +91,10 @@ static void count_tiers(struct load_run *run, size_t first, size_t count)
 		for (size_t i = 0; i < count; i++)
 			tiers[i] = KVH_TIER_UNKNOWN;
 	for (size_t i = 0; i < count; i++) {
-		keys[tiers[i]]++;
-		bytes[tiers[i]] += value_bytes(run->batch, first + i);
+		enum kvh_tier tier = known_tier(tiers[i]);
+
+		keys[tier]++;
+		bytes[tier] += value_bytes(run->batch, first + i);
 	}
 	kvh_free(tiers);
 	kvh_worker_lock(worker);
@@ -217,10 +226,11 @@ static kvh_status get_all(struct load_run *run)
 		status = get_some(run, first, count);
 		first += count;
 	}
+	run->get_failed = status != KVH_OK;
 	return status;
 }
 
-static kvh_status load(struct load_run *run)
+static kvh_status run_load(struct load_run *run)
 {
 	struct kvh_worker *worker = run->worker;
 	struct worker_job *job = run->job;
@@ -254,12 +264,24 @@ static kvh_status load(struct load_run *run)
 	return get_all(run);
 }
 
+/* Blocks that the load ended before asking for say why; behind a failed get they have no answer. */
+static void explain_unasked(const struct load_run *run, kvh_status status)
+{
+	struct load_part *load = &run->job->load;
+
+	for (size_t i = 0; status && !run->get_failed && i < load->chunk_count; i++) {
+		if (load->chunks[i].status == KVH_NO_ANSWER)
+			load->chunks[i].status = status;
+	}
+}
+
 void kvh_load_run(struct worker_thread *thread, struct worker_job *job)
 {
 	struct kvh_worker *worker = thread->worker;
 	struct load_run run = {.worker = worker, .job = job, .batch = &thread->batch};
-	kvh_status status = load(&run);
+	kvh_status status = run_load(&run);
 
+	explain_unasked(&run, status);
 	kvh_worker_lock(worker);
 	worker->stats.running_jobs--;
 	if (run.unquiet)

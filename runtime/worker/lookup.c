@@ -134,7 +134,7 @@ kvh_status kvh_worker_lookup(struct kvh_worker *worker, const struct kvh_lookup 
                              struct kvh_lookup_result *result, struct kvh_error *error)
 {
 	struct lookup_run run = {.worker = worker, .in = lookup};
-	kvh_status status = kvh_worker_usable(worker);
+	kvh_status status = kvh_worker_serving(worker);
 
 	if (status)
 		return kvh_fail(error, status, "lookup: %s", kvh_strstatus(status));
