@@ -38,7 +38,7 @@ static void draw_batch(struct member *member)
 	numbered_make(&member->n, &member->crowd->pool, member->numbers, BATCH, 1);
 	for (size_t i = 0; i < BATCH; i++) {
 		segments[i] = (struct kvh_segment){.addr = member->memory + at,
-						   .bytes = bytes_of(member->numbers[i])};
+		                                   .bytes = bytes_of(member->numbers[i])};
 		at += segments[i].bytes;
 	}
 }
@@ -53,20 +53,20 @@ static void put_round(struct member *member, bool hold)
 {
 	struct kvh_store *store = member->crowd->pool.store;
 	struct kvh_put_options options = {.struct_bytes = sizeof(options),
-					  .flags = hold ? KVH_PUT_HOLD : 0,
-					  .tokens = hold ? member->tokens : NULL};
+	                                  .flags = hold ? KVH_PUT_HOLD : 0,
+	                                  .tokens = hold ? member->tokens : NULL};
 	struct kvh_result settled[BATCH];
 
 	for (size_t i = 0; i < BATCH; i++)
 		make_bytes(member->numbers[i], member->n.segments[i].addr,
-			   member->n.segments[i].bytes);
+		           member->n.segments[i].bytes);
 	expect(member, kvh_store_put(store, &member->n.batch, &options, NULL) == KVH_OK);
 	for (size_t i = 0; i < BATCH; i++) {
 		int64_t value = member->n.results[i].value;
 
 		expect(member, value == KVH_OK || value == KVH_OBJECT_ALREADY_EXISTS ||
-				   value == KVH_REPLICA_IS_NOT_READY ||
-				   value == KVH_NO_AVAILABLE_HANDLE);
+		                       value == KVH_REPLICA_IS_NOT_READY ||
+		                       value == KVH_NO_AVAILABLE_HANDLE);
 		if (!hold || value != KVH_OK)
 			continue;
 		if (draw(&member->seed) % 2)
@@ -106,11 +106,10 @@ static void other_round(struct member *member, uint64_t what)
 		expect(member, kvh_store_remove(store, &member->n.batch, NULL) == KVH_OK);
 	} else if (what < 6) {
 		member->n.batch.values = NULL;
-		expect(member, kvh_store_exists(store, &member->n.batch, KVH_EXISTS_DEDUP, NULL) ==
-				   KVH_OK);
-	} else {
 		expect(member,
-		       kvh_store_take_evicted(store, keys, BATCH, &count, &lost) == KVH_OK);
+		       kvh_store_exists(store, &member->n.batch, KVH_EXISTS_DEDUP, NULL) == KVH_OK);
+	} else {
+		expect(member, kvh_store_take_evicted(store, keys, BATCH, &count, &lost) == KVH_OK);
 	}
 }
 
@@ -142,14 +141,14 @@ static void run_crowd(bool verify)
 	crowd.rounds = ROUNDS;
 	/* Half of the keys fit, in three regions of the five sizes. */
 	pool_open(&crowd.pool,
-		  (struct pool_options){.capacity_bytes = 6 * (64 << 10), .verify = verify});
+	          (struct pool_options){.capacity_bytes = 6 * (64 << 10), .verify = verify});
 	for (unsigned i = 0; i < THREADS; i++) {
 		members[i].crowd = &crowd;
 		members[i].seed = i;
 		members[i].memory = crowd.pool.memory + i * (crowd.pool.memory_bytes / THREADS);
 		assert_int_equal(env->ops->thread_create(env->ctx, &members[i].thread, "crowd",
-							 run_member, &members[i]),
-				 KVH_OK);
+		                                         run_member, &members[i]),
+		                 KVH_OK);
 	}
 	for (unsigned i = 0; i < THREADS; i++)
 		env->ops->thread_join(env->ctx, members[i].thread);
@@ -182,8 +181,8 @@ static void a_crowd_with_checksums_meets_no_mismatch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_crowd_reads_right_bytes_or_nothing),
-	    cmocka_unit_test(a_crowd_with_checksums_meets_no_mismatch),
+		cmocka_unit_test(a_crowd_reads_right_bytes_or_nothing),
+		cmocka_unit_test(a_crowd_with_checksums_meets_no_mismatch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
