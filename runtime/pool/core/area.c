@@ -20,9 +20,9 @@ enum {
 	/* Load of the index at most 0.6 of 7 entries. */
 	BUCKET_SLOTS_TIMES_5 = 21,
 	REGIONS_AIM = 512,
-	REGION_UNITS_MIN = 16,	 /* 64 KiB */
+	REGION_UNITS_MIN = 16,   /* 64 KiB */
 	REGION_UNITS_MAX = 8192, /* 32 MiB */
-	UNITS_MAX = 1 << 30	 /* 4 TiB */
+	UNITS_MAX = 1 << 30      /* 4 TiB */
 };
 
 static uint32_t slot_count(uint32_t units)
@@ -77,7 +77,7 @@ kvh_status kvh_geometry_make(uint64_t capacity_bytes, bool sums, struct kvh_geom
 	g.shapes_offset_bytes = place(&end, g.region_count, sizeof(uint64_t));
 	g.regions_offset_bytes = place(&end, g.region_count, sizeof(struct kvh_region_state));
 	g.bitmap_offset_bytes =
-	    place(&end, g.region_count, g.region_bitmap_words * sizeof(uint64_t));
+		place(&end, g.region_count, g.region_bitmap_words * sizeof(uint64_t));
 	g.payload_offset_bytes = kvh_div_up(end, KVH_UNIT_BYTES) * KVH_UNIT_BYTES;
 	g.area_bytes = g.payload_offset_bytes + units * KVH_UNIT_BYTES;
 	*geometry = g;
@@ -87,12 +87,12 @@ kvh_status kvh_geometry_make(uint64_t capacity_bytes, bool sums, struct kvh_geom
 static uint32_t layout_stamp(void)
 {
 	const uint32_t facts[] = {0x01020304,
-				  KVH_UNIT_BYTES,
-				  sizeof(struct kvh_area_fixed),
-				  sizeof(struct kvh_slot),
-				  sizeof(struct kvh_bucket),
-				  sizeof(struct kvh_link),
-				  sizeof(struct kvh_region_state)};
+	                          KVH_UNIT_BYTES,
+	                          sizeof(struct kvh_area_fixed),
+	                          sizeof(struct kvh_slot),
+	                          sizeof(struct kvh_bucket),
+	                          sizeof(struct kvh_link),
+	                          sizeof(struct kvh_region_state)};
 
 	return (uint32_t)kvh_hash64(facts, sizeof(facts));
 }

@@ -17,12 +17,12 @@
 #include <kvhold/store.h>
 
 enum {
-	KVH_UNIT_BYTES = 4096,	/* payloads start and end on these: O_DIRECT, DMA, streaming */
+	KVH_UNIT_BYTES = 4096,  /* payloads start and end on these: O_DIRECT, DMA, streaming */
 	KVH_TURN_KEYS_MAX = 64, /* keys or victims of one turn (S-8) */
 	KVH_EXACT_CLASSES = 16, /* sizes that are kept exact */
 	KVH_CLASSES = KVH_EXACT_CLASSES + 8 * 32,
 	KVH_SESSIONS_MAX = 256,
-	KVH_PIN_BLOCKS = 31,	 /* of a session: as many gets at a time */
+	KVH_PIN_BLOCKS = 31,     /* of a session: as many gets at a time */
 	KVH_VICTIMS_MAX = 65536, /* of one of the two lists */
 	KVH_RING_KEYS = 4096,
 	KVH_BUCKET_ENTRIES = 7,
@@ -47,7 +47,7 @@ struct kvh_geometry {
 	uint32_t slot_count;
 	uint32_t bucket_count;
 	uint32_t region_count;
-	uint32_t region_units;	      /* the last region may be shorter */
+	uint32_t region_units;        /* the last region may be shorter */
 	uint32_t region_bitmap_words; /* of one region */
 };
 
@@ -57,7 +57,7 @@ struct kvh_super {
 	uint32_t version;
 	uint32_t stamp; /* hash of struct sizes, page and endianness */
 	struct kvh_geometry geometry;
-	uint64_t epoch;	   /* random; names this life of the area in tokens and hints */
+	uint64_t epoch;    /* random; names this life of the area in tokens and hints */
 	uint64_t checksum; /* of all above */
 
 	_Alignas(64) _Atomic uint64_t use_counter;     /* orders uses: the LRU's clock */
@@ -84,7 +84,7 @@ struct kvh_tally {
 	_Atomic uint64_t evicted_bytes;
 	_Atomic uint64_t expired_keys;
 	_Atomic uint64_t dropped_slots; /* bad metadata found by a rebuild */
-	_Atomic uint64_t broken_pins;	/* a pinned object changed: a bug (S-4) */
+	_Atomic uint64_t broken_pins;   /* a pinned object changed: a bug (S-4) */
 };
 
 /* Of a size class: where a span with room may be found. Derived. */
@@ -144,7 +144,7 @@ struct kvh_victim_bounds {
 
 struct kvh_victims {
 	_Atomic uint32_t active;   /* lists[active] is in use */
-	_Atomic uint32_t head;	   /* its first victim that may still be one */
+	_Atomic uint32_t head;     /* its first victim that may still be one */
 	_Atomic uint32_t filler;   /* session + 1 that fills the other list */
 	_Atomic uint32_t switches; /* of lists, so that a place in one is not taken for another's */
 	_Alignas(64) struct kvh_victim_bounds bounds[2];

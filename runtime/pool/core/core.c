@@ -49,14 +49,14 @@ static void note(struct kvh_core *core, uint64_t ctl, uint64_t use, uint64_t now
 	uint64_t until = kvh_until_unit(&core->area, use);
 
 	kvh_victims_note(&core->area, kvh_slot_rank(&core->area, ctl, use, now_unit),
-			 until > now_unit ? until : UINT64_MAX);
+	                 until > now_unit ? until : UINT64_MAX);
 }
 
 void kvh_core_touch(struct kvh_core *core, const struct kvh_core_ref *refs, size_t count,
-		    uint64_t now_unit)
+                    uint64_t now_unit)
 {
-	uint64_t first =
-	    atomic_fetch_add_explicit(&core->area.super->use_counter, count, memory_order_relaxed);
+	uint64_t first = atomic_fetch_add_explicit(&core->area.super->use_counter, count,
+	                                           memory_order_relaxed);
 
 	for (size_t i = 0; i < count; i++) {
 		struct kvh_slot *slot;
@@ -73,11 +73,11 @@ void kvh_core_touch(struct kvh_core *core, const struct kvh_core_ref *refs, size
 }
 
 static bool commit_one(struct kvh_core *core, const struct kvh_core_ref *ref, uint64_t last_use,
-		       uint64_t now_unit)
+                       uint64_t now_unit)
 {
 	struct kvh_slot *slot = &core->area.slots[ref->slot];
 	uint64_t valid = kvh_ctl_make(kvh_ctl_generation(ref->ctl), 0, KVH_SLOT_VALID,
-				      kvh_ctl_flags(ref->ctl) & ~(uint32_t)KVH_SLOT_DMA);
+	                              kvh_ctl_flags(ref->ctl) & ~(uint32_t)KVH_SLOT_DMA);
 	uint64_t use;
 
 	if (atomic_load(&slot->ctl) != ref->ctl)
@@ -90,39 +90,39 @@ static bool commit_one(struct kvh_core *core, const struct kvh_core_ref *ref, ui
 }
 
 void kvh_core_commit(struct kvh_core *core, const struct kvh_core_ref *refs, size_t count,
-		     uint64_t now_unit, kvh_status *statuses)
+                     uint64_t now_unit, kvh_status *statuses)
 {
-	uint64_t first =
-	    atomic_fetch_add_explicit(&core->area.super->use_counter, count, memory_order_relaxed);
+	uint64_t first = atomic_fetch_add_explicit(&core->area.super->use_counter, count,
+	                                           memory_order_relaxed);
 	uint32_t done = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		bool ours =
-		    refs[i].slot != KVH_NONE && commit_one(core, &refs[i], first + i, now_unit);
+			refs[i].slot != KVH_NONE && commit_one(core, &refs[i], first + i, now_unit);
 
 		statuses[i] = ours ? KVH_OK : KVH_OBJECT_NOT_FOUND;
 		done += ours;
 	}
 	atomic_fetch_sub_explicit(&core->area.fixed->sessions[core->session].reserved_slots, done,
-				  memory_order_relaxed);
+	                          memory_order_relaxed);
 }
 
 bool kvh_core_abort(struct kvh_core *core, const struct kvh_core_ref *refs, size_t count,
-		    kvh_deadline deadline_ns, kvh_status *statuses)
+                    kvh_deadline deadline_ns, kvh_status *statuses)
 {
 	if (!kvh_core_take(core, deadline_ns))
 		return false;
 	for (size_t i = 0; i < count; i++)
 		statuses[i] =
-		    refs[i].slot != KVH_NONE && kvh_release(core, refs[i].slot, refs[i].ctl)
-			? KVH_OK
-			: KVH_OBJECT_NOT_FOUND;
+			refs[i].slot != KVH_NONE && kvh_release(core, refs[i].slot, refs[i].ctl)
+				? KVH_OK
+				: KVH_OBJECT_NOT_FOUND;
 	kvh_core_give(core);
 	return true;
 }
 
 void kvh_core_token(const struct kvh_core *core, const struct kvh_core_ref *ref,
-		    struct kvh_token *token)
+                    struct kvh_token *token)
 {
 	token->word[0] = core->area.super->epoch;
 	token->word[1] = ref->slot;
@@ -130,7 +130,7 @@ void kvh_core_token(const struct kvh_core *core, const struct kvh_core_ref *ref,
 }
 
 bool kvh_core_token_ref(const struct kvh_core *core, const struct kvh_token *token,
-			struct kvh_core_ref *ref)
+                        struct kvh_core_ref *ref)
 {
 	ref->slot = KVH_NONE;
 	if (token->word[0] != core->area.super->epoch ||
@@ -148,7 +148,7 @@ bool kvh_core_token_ref(const struct kvh_core *core, const struct kvh_token *tok
 /* ---- remove ---------------------------------------------------------------------------- */
 
 static kvh_status remove_one(struct kvh_core *core, const struct kvh_stored_key *key,
-			     uint64_t now_unit)
+                             uint64_t now_unit)
 {
 	uint64_t ctl;
 	uint32_t slot = kvh_find_locked(core, key, &ctl);
@@ -163,7 +163,7 @@ static kvh_status remove_one(struct kvh_core *core, const struct kvh_stored_key 
 }
 
 bool kvh_core_remove(struct kvh_core *core, const struct kvh_stored_key *keys, size_t count,
-		     uint64_t now_unit, kvh_deadline deadline_ns, kvh_status *statuses)
+                     uint64_t now_unit, kvh_deadline deadline_ns, kvh_status *statuses)
 {
 	if (!kvh_core_take(core, deadline_ns))
 		return false;
@@ -174,7 +174,7 @@ bool kvh_core_remove(struct kvh_core *core, const struct kvh_stored_key *keys, s
 }
 
 bool kvh_core_clear(struct kvh_core *core, uint32_t *slot, kvh_deadline deadline_ns,
-		    uint64_t *removed)
+                    uint64_t *removed)
 {
 	uint32_t ever = kvh_slots_ever(&core->area);
 
@@ -196,19 +196,19 @@ bool kvh_core_clear(struct kvh_core *core, uint32_t *slot, kvh_deadline deadline
 /* ---- the rest -------------------------------------------------------------------------- */
 
 bool kvh_core_take_evicted(struct kvh_core *core, struct kvh_evicted_key *keys, size_t capacity,
-			   kvh_deadline deadline_ns, size_t *count, bool *lost)
+                           kvh_deadline deadline_ns, size_t *count, bool *lost)
 {
 	if (!kvh_core_take(core, deadline_ns))
 		return false;
-	*count =
-	    kvh_ring_take(&core->area, &core->area.fixed->sessions[core->session].ring_tail, keys,
-			  capacity < KVH_TURN_KEYS_MAX ? capacity : KVH_TURN_KEYS_MAX, lost);
+	*count = kvh_ring_take(&core->area, &core->area.fixed->sessions[core->session].ring_tail,
+	                       keys, capacity < KVH_TURN_KEYS_MAX ? capacity : KVH_TURN_KEYS_MAX,
+	                       lost);
 	kvh_core_give(core);
 	return true;
 }
 
 static kvh_status intern(struct kvh_core *core, const struct kvh_prefix *prefix,
-			 kvh_deadline deadline_ns, uint32_t *id)
+                         kvh_deadline deadline_ns, uint32_t *id)
 {
 	/* Only what was added since has to be looked through under the lock. */
 	uint32_t count = atomic_load(&core->area.super->prefix_count);
@@ -227,7 +227,7 @@ static kvh_status intern(struct kvh_core *core, const struct kvh_prefix *prefix,
 }
 
 kvh_status kvh_core_prefix(struct kvh_core *core, const struct kvh_prefix *prefix,
-			   kvh_deadline deadline_ns, uint32_t *id, struct kvh_error *error)
+                           kvh_deadline deadline_ns, uint32_t *id, struct kvh_error *error)
 {
 	uint32_t found = kvh_prefix_record_find(&core->area, prefix, 0);
 	kvh_status status = KVH_OK;
@@ -238,10 +238,10 @@ kvh_status kvh_core_prefix(struct kvh_core *core, const struct kvh_prefix *prefi
 		return kvh_fail(error, status, "prefix: the pool's lock is not to be had");
 	if (found == KVH_NONE)
 		return kvh_fail(error, KVH_BUSY, "prefix: the pool knows %d prefixes, no more fit",
-				KVH_PREFIXES_MAX);
+		                KVH_PREFIXES_MAX);
 	if (!kvh_prefix_agrees(&core->area, found, prefix))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"prefix: is known with another hash_bytes or family_bytes");
+		                "prefix: is known with another hash_bytes or family_bytes");
 	*id = found;
 	return KVH_OK;
 }
@@ -254,8 +254,8 @@ static uint64_t count_pins(const struct kvh_session_record *session)
 	for (; used; used &= used - 1)
 		for (unsigned i = 0; i < KVH_TURN_KEYS_MAX; i++)
 			pins += atomic_load_explicit(
-				    &session->blocks[__builtin_ctz(used)].slot_plus_1[i],
-				    memory_order_relaxed) != 0;
+					&session->blocks[__builtin_ctz(used)].slot_plus_1[i],
+					memory_order_relaxed) != 0;
 	return pins;
 }
 
@@ -268,7 +268,7 @@ void kvh_core_stats(const struct kvh_core *core, struct kvh_store_stats *stats)
 	stats->reserved_objects = 0;
 	for (uint32_t i = 0; i < KVH_SESSIONS_MAX; i++) {
 		stats->reserved_objects +=
-		    atomic_load(&core->area.fixed->sessions[i].reserved_slots);
+			atomic_load(&core->area.fixed->sessions[i].reserved_slots);
 		if (kvh_session_is_live(&core->area, i))
 			stats->pinned_objects += count_pins(&core->area.fixed->sessions[i]);
 	}

@@ -30,8 +30,8 @@ static uint32_t find_member(const struct kvh_core *core, const struct kvh_stored
 	uint32_t slot;
 
 	kvh_index_begin(&core->area,
-			kvh_stored_hash(&core->area, key->word, key->prefix_id, core->hash_mask),
-			&search);
+	                kvh_stored_hash(&core->area, key->word, key->prefix_id, core->hash_mask),
+	                &search);
 	while ((slot = kvh_index_next(&core->area, &search)) != KVH_NONE) {
 		uint64_t ctl = atomic_load(&core->area.slots[slot].ctl);
 
@@ -43,7 +43,7 @@ static uint32_t find_member(const struct kvh_core *core, const struct kvh_stored
 }
 
 bool kvh_evict_collect(struct kvh_core *core, uint32_t slot, uint64_t rank_max, uint64_t now_unit,
-		       struct kvh_evict_unit *unit)
+                       struct kvh_evict_unit *unit)
 {
 	struct kvh_stored_key key;
 	uint64_t rank = slot_rank(core, slot, now_unit);
@@ -81,15 +81,15 @@ static void give_back(struct kvh_core *core, uint32_t slot, uint64_t ctl)
 	struct kvh_stored_key key;
 	uint32_t unit = atomic_load_explicit(&area->slots[slot].extent_unit, memory_order_relaxed);
 	uint64_t used_bytes =
-	    (uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
+		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
 
 	stored_words(&area->slots[slot], &key);
 	kvh_index_remove(area, kvh_stored_hash(area, key.word, key.prefix_id, core->hash_mask),
-			 slot);
+	                 slot);
 	/* The record names nothing before its extent can be granted again (S-17). */
 	atomic_store(&area->slots[slot].ctl, kvh_ctl_free(ctl));
 	atomic_fetch_sub_explicit(&area->fixed->prefix_states[key.prefix_id].used_bytes, used_bytes,
-				  memory_order_relaxed);
+	                          memory_order_relaxed);
 	kvh_extent_give(area, unit, slot);
 	kvh_slots_give(area, slot);
 }
@@ -116,7 +116,7 @@ static bool all_die(struct kvh_core *core, const uint32_t *slots, uint32_t count
 		struct kvh_slot *slot = &core->area.slots[slots[i]];
 
 		atomic_store(&slot->ctl,
-			     kvh_ctl_with_state(atomic_load(&slot->ctl), KVH_SLOT_VALID));
+		             kvh_ctl_with_state(atomic_load(&slot->ctl), KVH_SLOT_VALID));
 	}
 	return !pinned;
 }

@@ -13,7 +13,7 @@ struct kvh_evict_unit {
 
 /* False: a member ranks above rank_max, so the unit is not as old as that. */
 bool kvh_evict_collect(struct kvh_core *core, uint32_t slot, uint64_t rank_max, uint64_t now_unit,
-		       struct kvh_evict_unit *unit);
+                       struct kvh_evict_unit *unit);
 /* False: something of it is pinned; nothing changed. */
 bool kvh_evict(struct kvh_core *core, const struct kvh_evict_unit *unit, uint64_t now_unit);
 /* One object, without its group. False: pinned. Counted as evicted or expired by the caller. */

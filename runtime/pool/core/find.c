@@ -6,7 +6,7 @@
 #include "pool/core/sessions.h"
 
 uint32_t kvh_find_locked(const struct kvh_core *core, const struct kvh_stored_key *key,
-			 uint64_t *ctl)
+                         uint64_t *ctl)
 {
 	struct kvh_index_search search;
 	uint32_t slot;
@@ -27,7 +27,7 @@ uint32_t kvh_find_locked(const struct kvh_core *core, const struct kvh_stored_ke
 }
 
 void kvh_core_prepare(const struct kvh_core *core, const struct kvh_key *keys, size_t count,
-		      struct kvh_stored_key *stored)
+                      struct kvh_stored_key *stored)
 {
 	const struct kvh_area *area = &core->area;
 
@@ -47,7 +47,7 @@ void kvh_core_prepare(const struct kvh_core *core, const struct kvh_key *keys, s
 }
 
 struct kvh_core_ref kvh_core_find(const struct kvh_core *core, const struct kvh_stored_key *key,
-				  uint32_t skip, uint64_t now_unit)
+                                  uint32_t skip, uint64_t now_unit)
 {
 	struct kvh_index_search search;
 	uint32_t index;
@@ -80,7 +80,7 @@ static bool pin_took(const struct kvh_core *core, const struct kvh_core_ref *ref
 
 	return atomic_load_explicit(&slot->ctl, memory_order_acquire) == ref->ctl &&
 	       atomic_load_explicit(&slot->check, memory_order_relaxed) ==
-		   kvh_slot_check(slot, kvh_ctl_generation(ref->ctl));
+	               kvh_slot_check(slot, kvh_ctl_generation(ref->ctl));
 }
 
 /*
@@ -88,8 +88,8 @@ static bool pin_took(const struct kvh_core *core, const struct kvh_core_ref *ref
  * meanwhile is looked for once more.
  */
 static struct kvh_core_ref settle(struct kvh_core *core, _Atomic uint32_t *pin,
-				  const struct kvh_stored_key *key, struct kvh_core_ref ref,
-				  uint64_t now_unit)
+                                  const struct kvh_stored_key *key, struct kvh_core_ref ref,
+                                  uint64_t now_unit)
 {
 	uint32_t skip = 0;
 	bool again = false;
@@ -114,7 +114,7 @@ static struct kvh_core_ref settle(struct kvh_core *core, _Atomic uint32_t *pin,
 }
 
 bool kvh_core_pin(struct kvh_core *core, const struct kvh_stored_key *keys, size_t count,
-		  uint64_t now_unit, struct kvh_pins *pins)
+                  uint64_t now_unit, struct kvh_pins *pins)
 {
 	struct kvh_pin_block *block;
 	uint32_t pinned = 0;
@@ -127,14 +127,14 @@ bool kvh_core_pin(struct kvh_core *core, const struct kvh_stored_key *keys, size
 		pins->refs[i] = kvh_core_find(core, &keys[i], 0, now_unit);
 		if (pins->refs[i].slot != KVH_NONE)
 			atomic_store_explicit(&block->slot_plus_1[pinned++], pins->refs[i].slot + 1,
-					      memory_order_relaxed);
+			                      memory_order_relaxed);
 	}
 	kvh_fence_full();
 	pinned = 0;
 	for (size_t i = 0; i < count; i++)
 		if (pins->refs[i].slot != KVH_NONE)
 			pins->refs[i] = settle(core, &block->slot_plus_1[pinned++], &keys[i],
-					       pins->refs[i], now_unit);
+			                       pins->refs[i], now_unit);
 	return true;
 }
 
@@ -156,7 +156,7 @@ bool kvh_core_pin_holds(struct kvh_core *core, const struct kvh_core_ref *ref)
 }
 
 bool kvh_core_has(struct kvh_core *core, const struct kvh_stored_key *key, uint64_t now_unit,
-		  struct kvh_core_ref *ref)
+                  struct kvh_core_ref *ref)
 {
 	struct kvh_pins pins;
 

@@ -22,7 +22,7 @@ uint32_t kvh_index_next(const struct kvh_area *area, struct kvh_index_search *se
 
 		while (search->entry < KVH_BUCKET_ENTRIES) {
 			uint64_t entry = atomic_load_explicit(&bucket->entry[search->entry++],
-							      memory_order_acquire);
+			                                      memory_order_acquire);
 			uint32_t slot = (uint32_t)entry - 1;
 
 			if (entry >> 32 == search->tag && slot < area->geometry.slot_count)

@@ -16,7 +16,7 @@ struct kvh_index_search {
 uint32_t kvh_index_bucket(const struct kvh_area *area, uint64_t hash);
 
 static inline void kvh_index_begin(const struct kvh_area *area, uint64_t hash,
-				   struct kvh_index_search *search)
+                                   struct kvh_index_search *search)
 {
 	search->bucket = kvh_index_bucket(area, hash);
 	search->entry = 0;

@@ -15,11 +15,11 @@ enum {
 };
 
 uint64_t kvh_stored_hash(const struct kvh_area *area, const uint64_t word[KVH_STORED_WORDS],
-			 uint32_t prefix_id, uint64_t hash_mask)
+                         uint32_t prefix_id, uint64_t hash_mask)
 {
 	/* The epoch keeps an order of keys from meeting the same buckets in every pool. */
 	const uint64_t words[] = {word[0], word[1],   word[2],
-				  word[3], prefix_id, area->super->epoch};
+	                          word[3], prefix_id, area->super->epoch};
 
 	return kvh_hash64(words, sizeof(words)) & hash_mask;
 }
@@ -30,7 +30,7 @@ static uint32_t prefix_hash_bytes(const struct kvh_area *area, uint32_t prefix_i
 }
 
 static void digest(const struct kvh_key *key, unsigned char bytes[STORED_BYTES],
-		   struct kvh_stored_key *stored)
+                   struct kvh_stored_key *stored)
 {
 	struct kvh_hash128 hash = kvh_hash128(key->hash, key->hash_bytes);
 
@@ -42,7 +42,7 @@ static void digest(const struct kvh_key *key, unsigned char bytes[STORED_BYTES],
 }
 
 void kvh_stored_key_make(const struct kvh_area *area, const struct kvh_key *key, uint64_t hash_mask,
-			 struct kvh_stored_key *stored)
+                         struct kvh_stored_key *stored)
 {
 	unsigned char bytes[STORED_BYTES] = {0};
 	bool any = prefix_hash_bytes(area, key->prefix_id) == 0;
@@ -70,7 +70,7 @@ static void slot_bytes(const struct kvh_slot *slot, unsigned char bytes[STORED_B
 }
 
 static bool is_digest(const struct kvh_area *area, const struct kvh_slot *slot,
-		      const unsigned char bytes[STORED_BYTES])
+                      const unsigned char bytes[STORED_BYTES])
 {
 	uint32_t prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed);
 	uint32_t hash_bytes = prefix_hash_bytes(area, prefix_id);
@@ -93,26 +93,26 @@ uint32_t kvh_slot_text_bytes(const struct kvh_area *area, const struct kvh_slot 
 static const unsigned char *slot_text(const struct kvh_area *area, const struct kvh_slot *slot)
 {
 	return kvh_area_extent(area,
-			       atomic_load_explicit(&slot->extent_unit, memory_order_relaxed)) +
+	                       atomic_load_explicit(&slot->extent_unit, memory_order_relaxed)) +
 	       atomic_load_explicit(&slot->length_bytes, memory_order_relaxed);
 }
 
 bool kvh_slot_has_text(const struct kvh_area *area, const struct kvh_slot *slot,
-		       const struct kvh_stored_key *key)
+                       const struct kvh_stored_key *key)
 {
 	/* Their digests are equal, and with them the lengths. */
 	return !key->text_bytes || memcmp(slot_text(area, slot), key->text, key->text_bytes) == 0;
 }
 
 void kvh_slot_key(const struct kvh_area *area, const struct kvh_slot *slot,
-		  struct kvh_evicted_key *key)
+                  struct kvh_evicted_key *key)
 {
 	unsigned char bytes[STORED_BYTES];
 	uint32_t text_bytes = kvh_slot_text_bytes(area, slot);
 
 	slot_bytes(slot, bytes);
 	*key = (struct kvh_evicted_key){
-	    .prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed)};
+		.prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed)};
 	key->hash_bytes = prefix_hash_bytes(area, key->prefix_id);
 	if (text_bytes) {
 		key->hash_bytes = text_bytes;

@@ -12,16 +12,16 @@
 
 #include "base/hash.h"
 
-#define LOAD(word)	   atomic_load_explicit(&(word), memory_order_relaxed)
+#define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
 
 _Static_assert(KVH_PREFIX_TEXT_BYTES_MAX + 4 * sizeof(uint64_t) <= KVH_PREFIX_BODY_BYTES,
-	       "the digests fit behind the longest text");
+               "the digests fit behind the longest text");
 
 static uint64_t record_checksum(const struct kvh_prefix_record *record)
 {
 	return kvh_hash64(&record->text_bytes,
-			  sizeof(*record) - offsetof(struct kvh_prefix_record, text_bytes));
+	                  sizeof(*record) - offsetof(struct kvh_prefix_record, text_bytes));
 }
 
 static bool identity_fits(uint64_t text_bytes, uint64_t identity_bytes)
@@ -61,7 +61,7 @@ static void make_record(const struct kvh_prefix *prefix, struct kvh_prefix_recor
 }
 
 uint32_t kvh_prefix_record_find(const struct kvh_area *area, const struct kvh_prefix *prefix,
-				uint32_t from)
+                                uint32_t from)
 {
 	uint32_t count = atomic_load_explicit(&area->super->prefix_count, memory_order_acquire);
 	struct kvh_prefix_record wanted;
@@ -146,7 +146,7 @@ bool kvh_quota_could_hold(const struct kvh_area *area, uint32_t id, uint64_t byt
 bool kvh_quota_has_room(const struct kvh_area *area, uint32_t id, uint64_t bytes)
 {
 	return kvh_quota_could_hold(area, id,
-				    LOAD(area->fixed->prefix_states[id].used_bytes) + bytes);
+	                            LOAD(area->fixed->prefix_states[id].used_bytes) + bytes);
 }
 
 static bool record_is_good(const struct kvh_prefix_record *record)

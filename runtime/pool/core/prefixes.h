@@ -10,7 +10,7 @@
  * records below the count never change.
  */
 uint32_t kvh_prefix_record_find(const struct kvh_area *area, const struct kvh_prefix *prefix,
-				uint32_t from);
+                                uint32_t from);
 /* Whether a known prefix says the same of its hashes and family. */
 bool kvh_prefix_agrees(const struct kvh_area *area, uint32_t id, const struct kvh_prefix *prefix);
 /* Lock held. KVH_NONE: the table is full. */

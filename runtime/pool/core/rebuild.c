@@ -13,7 +13,7 @@
 
 #define DMA_QUARANTINE_NS UINT64_C(10000000000)
 
-#define LOAD(word)	   atomic_load_explicit(&(word), memory_order_relaxed)
+#define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
 
 static void reset_index(struct kvh_area *area)
@@ -61,7 +61,7 @@ static bool record_is_good(const struct kvh_area *area, const struct kvh_slot *s
 }
 
 static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
-		       struct kvh_stored_key *key)
+                       struct kvh_stored_key *key)
 {
 	for (unsigned i = 0; i < KVH_STORED_WORDS; i++)
 		key->word[i] = LOAD(slot->word[i]);
@@ -69,7 +69,7 @@ static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
 	key->hash = kvh_stored_hash(&core->area, key->word, key->prefix_id, core->hash_mask);
 	key->text_bytes = kvh_slot_text_bytes(&core->area, slot);
 	key->text =
-	    kvh_area_extent(&core->area, LOAD(slot->extent_unit)) + LOAD(slot->length_bytes);
+		kvh_area_extent(&core->area, LOAD(slot->extent_unit)) + LOAD(slot->length_bytes);
 }
 
 /* The slot keeps its extent. False: its record is bad, or another slot has its key or extent. */
@@ -87,15 +87,15 @@ static bool adopt(struct kvh_core *core, uint32_t index, uint64_t ctl, bool inde
 	if (indexed && kvh_find_locked(core, &key, &other) != KVH_NONE)
 		return false;
 	if (!kvh_extent_claim(
-		area, unit, kvh_units_of(area, (uint64_t)LOAD(slot->length_bytes) + key.text_bytes),
-		index))
+		    area, unit,
+		    kvh_units_of(area, (uint64_t)LOAD(slot->length_bytes) + key.text_bytes), index))
 		return false;
 	if (indexed)
 		kvh_index_insert(area, key.hash, index);
 	extent_bytes =
-	    (uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
+		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
 	atomic_fetch_add_explicit(&area->fixed->prefix_states[key.prefix_id].used_bytes,
-				  extent_bytes, memory_order_relaxed);
+	                          extent_bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&area->fixed->tally.used_slots, 1, memory_order_relaxed);
 	return true;
 }
@@ -119,8 +119,8 @@ static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl
 	if ((!live && !in_quarantine(&core->area, ctl, now_ns)) || !adopt(core, index, ctl, live))
 		return false;
 	atomic_fetch_add_explicit(
-	    &core->area.fixed->sessions[kvh_ctl_owner(ctl) - 1].reserved_slots, 1,
-	    memory_order_relaxed);
+		&core->area.fixed->sessions[kvh_ctl_owner(ctl) - 1].reserved_slots, 1,
+		memory_order_relaxed);
 	return true;
 }
 
@@ -190,12 +190,12 @@ void kvh_core_session_dies(struct kvh_core *core, uint32_t session, uint64_t now
 {
 	atomic_store(&core->area.fixed->sessions[session].dead_ns, now_ns);
 	atomic_fetch_and(&core->area.super->live_sessions[session / 64],
-			 ~(UINT64_C(1) << session % 64));
+	                 ~(UINT64_C(1) << session % 64));
 }
 
 /* Its reservations that can go now; *held counts those that can't yet. Without the lock. */
 static size_t find_reserved(struct kvh_core *core, uint32_t session, uint64_t now_ns,
-			    struct kvh_core_ref refs[KVH_TURN_KEYS_MAX], size_t *held)
+                            struct kvh_core_ref refs[KVH_TURN_KEYS_MAX], size_t *held)
 {
 	size_t count = 0;
 
@@ -222,7 +222,7 @@ static void drop_pins(struct kvh_area *area, uint32_t session)
 }
 
 bool kvh_core_reap(struct kvh_core *core, uint32_t session, uint64_t now_ns,
-		   kvh_deadline deadline_ns)
+                   kvh_deadline deadline_ns)
 {
 	struct kvh_core_ref refs[KVH_TURN_KEYS_MAX];
 	kvh_status statuses[KVH_TURN_KEYS_MAX];

@@ -24,7 +24,7 @@ enum room {
 
 /* What the key's present state says; KVH_OK: it is free to be reserved. */
 static kvh_status present_status(struct kvh_core *core, struct kvh_reserve_key *key,
-				 uint64_t now_ns)
+                                 uint64_t now_ns)
 {
 	uint64_t ctl, now_unit = kvh_time_unit(now_ns);
 	uint32_t slot = kvh_find_locked(core, key->key, &ctl);
@@ -38,7 +38,7 @@ static kvh_status present_status(struct kvh_core *core, struct kvh_reserve_key *
 		return KVH_OK;
 	}
 	if (kvh_slot_expired(&core->area, ctl, atomic_load(&core->area.slots[slot].use),
-			     now_unit)) {
+	                     now_unit)) {
 		if (!kvh_evict_alone(core, slot))
 			return KVH_BUSY;
 		atomic_fetch_add(&core->area.fixed->tally.expired_keys, 1);
@@ -108,7 +108,7 @@ static enum room drain(struct kvh_core *core, struct kvh_reserve *reserve, uint6
 			return ROOM_LATER;
 		if (kvh_ctl_state(atomic_load(&core->area.slots[slot].ctl)) != KVH_SLOT_VALID ||
 		    !kvh_evict_collect(core, slot, rank_max(reserve->drain_level), now_unit,
-				       &unit) ||
+		                       &unit) ||
 		    !kvh_evict(core, &unit, now_unit)) {
 			block(reserve, region);
 			break;
@@ -145,18 +145,23 @@ static enum room list_is_over(struct kvh_core *core, struct kvh_reserve *reserve
 {
 	uint64_t left_keys = atomic_load(&core->area.super->ring_head);
 
-	if (reserve->list_fresh && reserve->left_keys == left_keys) {
+	if (!reserve->list_fresh || reserve->left_keys != left_keys) {
+		/* What this list hid may be free to go now, and others take victims, too. */
+		reserve->from_rank = 0;
+	} else if (reserve->bound_rank != UINT64_MAX) {
+		/* All of this list has to stay: the next younger ones. */
+		reserve->from_rank = reserve->bound_rank;
+	} else {
 		reserve->sweeping = true;
 		return ROOM_TRY;
 	}
-	/* What the list hid may be free to go now, and others take victims, too. */
 	reserve->want_scan = true;
 	return ROOM_LATER;
 }
 
 /* same_size: an extent of this many units is missing; 0: a slot is. */
 static enum room evict_oldest(struct kvh_core *core, struct kvh_reserve *reserve,
-			      uint32_t same_size, uint64_t now_unit)
+                              uint32_t same_size, uint64_t now_unit)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_ranked victim = kvh_victims_at(area, &reserve->cursor, now_unit);
@@ -200,7 +205,7 @@ static void begin_search(struct kvh_core *core, struct kvh_reserve *reserve)
 }
 
 static enum room make_room(struct kvh_core *core, struct kvh_reserve *reserve, uint32_t same_size,
-			   uint64_t now_unit)
+                           uint64_t now_unit)
 {
 	if (!reserve->victims_left)
 		return ROOM_LATER;
@@ -212,8 +217,11 @@ static enum room make_room(struct kvh_core *core, struct kvh_reserve *reserve, u
 	return evict_oldest(core, reserve, same_size, now_unit);
 }
 
-static void end_search(struct kvh_reserve *reserve)
+static void end_search(struct kvh_core *core, struct kvh_reserve *reserve)
 {
+	if (reserve->from_rank)
+		kvh_victims_note(&core->area, 0, UINT64_MAX);
+	reserve->from_rank = 0;
 	reserve->searching = false;
 	reserve->want_scan = false;
 	reserve->list_fresh = false;
@@ -226,34 +234,34 @@ static void end_search(struct kvh_reserve *reserve)
 /* ---- one key --------------------------------------------------------------------------- */
 
 static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
-		      struct kvh_reserve_key *key, uint32_t slot, uint32_t unit)
+                      struct kvh_reserve_key *key, uint32_t slot, uint32_t unit)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_slot *at = &area->slots[slot];
 	uint64_t free_ctl = atomic_load_explicit(&at->ctl, memory_order_relaxed);
 	uint64_t ctl = kvh_ctl_make(kvh_ctl_generation(free_ctl), core->session + 1,
-				    KVH_SLOT_RESERVED, reserve->flags);
+	                            KVH_SLOT_RESERVED, reserve->flags);
 	uint64_t extent_bytes =
-	    (uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
+		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
 
 	kvh_slot_fill(at, key->key, unit, (uint32_t)key->length_bytes);
 	atomic_store_explicit(&at->use,
-			      reserve->until_unit ? kvh_until_code(reserve->until_unit) : 0,
-			      memory_order_relaxed);
+	                      reserve->until_unit ? kvh_until_code(reserve->until_unit) : 0,
+	                      memory_order_relaxed);
 	atomic_store(&at->ctl, ctl);
 	kvh_index_insert(area, key->key->hash, slot);
 	atomic_fetch_add_explicit(&area->fixed->prefix_states[key->key->prefix_id].used_bytes,
-				  extent_bytes, memory_order_relaxed);
+	                          extent_bytes, memory_order_relaxed);
 	atomic_fetch_add_explicit(&area->fixed->sessions[core->session].reserved_slots, 1,
-				  memory_order_relaxed);
+	                          memory_order_relaxed);
 	key->ref = (struct kvh_core_ref){.slot = slot, .ctl = ctl};
 	key->status = KVH_OK;
 }
 
 /* False: *same_size says what is missing (evict_oldest). */
 static bool try_room(struct kvh_core *core, const struct kvh_reserve *reserve,
-		     struct kvh_reserve_key *key, const struct kvh_size_class *size,
-		     uint32_t *same_size)
+                     struct kvh_reserve_key *key, const struct kvh_size_class *size,
+                     uint32_t *same_size)
 {
 	uint32_t slot = kvh_slots_take(&core->area);
 	uint32_t unit;
@@ -272,8 +280,8 @@ static bool try_room(struct kvh_core *core, const struct kvh_reserve *reserve,
 }
 
 static enum room find_room(struct kvh_core *core, struct kvh_reserve *reserve,
-			   struct kvh_reserve_key *key, const struct kvh_size_class *size,
-			   uint64_t now_unit)
+                           struct kvh_reserve_key *key, const struct kvh_size_class *size,
+                           uint64_t now_unit)
 {
 	enum room room = ROOM_TRY;
 	uint32_t same_size = 0;
@@ -290,7 +298,7 @@ static enum room find_room(struct kvh_core *core, struct kvh_reserve *reserve,
 
 /* Says why the key can't be stored, or KVH_OK and its class. */
 static kvh_status size_status(struct kvh_core *core, const struct kvh_reserve_key *key,
-			      struct kvh_size_class *size)
+                              struct kvh_size_class *size)
 {
 	uint64_t bytes = key->length_bytes + key->key->text_bytes;
 	uint64_t extent_bytes;
@@ -308,7 +316,7 @@ static kvh_status size_status(struct kvh_core *core, const struct kvh_reserve_ke
 
 /* False: the turn is over before the key has its status. */
 static bool reserve_one(struct kvh_core *core, struct kvh_reserve *reserve,
-			struct kvh_reserve_key *key, uint64_t now_ns)
+                        struct kvh_reserve_key *key, uint64_t now_ns)
 {
 	struct kvh_size_class size;
 
@@ -323,7 +331,8 @@ static bool reserve_one(struct kvh_core *core, struct kvh_reserve *reserve,
 		return true;
 	case ROOM_NONE:
 		key->status = KVH_NO_AVAILABLE_HANDLE;
-		reserve->full_units = size.extent_units;
+		if (!reserve->full_units || size.extent_units < reserve->full_units)
+			reserve->full_units = size.extent_units;
 		return true;
 	case ROOM_LATER:
 	default:
@@ -332,11 +341,11 @@ static bool reserve_one(struct kvh_core *core, struct kvh_reserve *reserve,
 }
 
 static bool scan(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t now_ns,
-		 kvh_deadline deadline_ns)
+                 kvh_deadline deadline_ns)
 {
 	uint64_t left_keys = atomic_load(&core->area.super->ring_head);
 
-	if (!kvh_victims_fill(core, now_ns, deadline_ns))
+	if (!kvh_victims_fill(core, reserve->from_rank, now_ns, deadline_ns, &reserve->bound_rank))
 		return false;
 	reserve->want_scan = false;
 	reserve->list_fresh = true;
@@ -345,7 +354,7 @@ static bool scan(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t no
 }
 
 enum kvh_reserve_step kvh_core_reserve(struct kvh_core *core, struct kvh_reserve *reserve,
-				       uint64_t now_ns, kvh_deadline deadline_ns)
+                                       uint64_t now_ns, kvh_deadline deadline_ns)
 {
 	if (reserve->want_scan && !scan(core, reserve, now_ns, deadline_ns))
 		return KVH_RESERVE_WAIT;
@@ -356,7 +365,7 @@ enum kvh_reserve_step kvh_core_reserve(struct kvh_core *core, struct kvh_reserve
 	reserve->victims_left = KVH_TURN_KEYS_MAX;
 	while (reserve->next < reserve->count &&
 	       reserve_one(core, reserve, &reserve->keys[reserve->next], now_ns)) {
-		end_search(reserve);
+		end_search(core, reserve);
 		reserve->next++;
 	}
 	kvh_core_give(core);

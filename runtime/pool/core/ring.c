@@ -34,7 +34,7 @@ static void read_key(const struct kvh_ring_key *at, struct kvh_evicted_key *key)
 }
 
 size_t kvh_ring_take(struct kvh_area *area, _Atomic uint64_t *tail, struct kvh_evicted_key *keys,
-		     size_t capacity, bool *lost)
+                     size_t capacity, bool *lost)
 {
 	uint64_t head = atomic_load_explicit(&area->super->ring_head, memory_order_acquire);
 	uint64_t at = atomic_load_explicit(tail, memory_order_relaxed);

@@ -13,6 +13,6 @@ void kvh_ring_push(struct kvh_area *area, const struct kvh_slot *slot);
  * overwritten. Lock held.
  */
 size_t kvh_ring_take(struct kvh_area *area, _Atomic uint64_t *tail, struct kvh_evicted_key *keys,
-		     size_t capacity, bool *lost);
+                     size_t capacity, bool *lost);
 
 #endif

@@ -5,8 +5,8 @@
 bool kvh_session_is_live(const struct kvh_area *area, uint32_t session)
 {
 	return atomic_load_explicit(&area->super->live_sessions[session / 64],
-				    memory_order_acquire) >>
-		   session % 64 &
+	                            memory_order_acquire) >>
+	               session % 64 &
 	       1;
 }
 
@@ -38,8 +38,9 @@ uint32_t kvh_pin_block_take(struct kvh_area *area, uint32_t session)
 		block = (uint32_t)__builtin_ctzll(~(uint64_t)bits);
 		if (block >= KVH_PIN_BLOCKS)
 			return KVH_NONE;
-	} while (!atomic_compare_exchange_weak_explicit(
-	    used, &bits, bits | UINT32_C(1) << block, memory_order_acquire, memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(used, &bits, bits | UINT32_C(1) << block,
+	                                                memory_order_acquire,
+	                                                memory_order_relaxed));
 	return block;
 }
 
@@ -53,7 +54,7 @@ void kvh_pin_block_give(struct kvh_area *area, uint32_t session, uint32_t block)
 		atomic_store_explicit(&pins->slot_plus_1[i], 0, memory_order_release);
 	}
 	atomic_fetch_and_explicit(&area->fixed->sessions[session].blocks_used,
-				  ~(UINT32_C(1) << block), memory_order_release);
+	                          ~(UINT32_C(1) << block), memory_order_release);
 }
 
 /*
@@ -86,8 +87,8 @@ static bool session_pins(const struct kvh_session_record *session, uint32_t slot
 bool kvh_slot_is_pinned(const struct kvh_area *area, uint32_t slot)
 {
 	for (uint32_t word = 0; word < KVH_SESSIONS_MAX / 64; word++) {
-		uint64_t live =
-		    atomic_load_explicit(&area->super->live_sessions[word], memory_order_acquire);
+		uint64_t live = atomic_load_explicit(&area->super->live_sessions[word],
+		                                     memory_order_acquire);
 
 		for (; live; live &= live - 1) {
 			uint32_t session = word * 64 + (uint32_t)__builtin_ctzll(live);

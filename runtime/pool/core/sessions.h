@@ -15,7 +15,7 @@ uint32_t kvh_pin_block_take(struct kvh_area *area, uint32_t session);
 void kvh_pin_block_give(struct kvh_area *area, uint32_t session, uint32_t block);
 
 static inline struct kvh_pin_block *kvh_pin_block(struct kvh_area *area, uint32_t session,
-						  uint32_t block)
+                                                  uint32_t block)
 {
 	return &area->fixed->sessions[session].blocks[block];
 }

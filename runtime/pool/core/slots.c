@@ -75,16 +75,16 @@ uint32_t kvh_slot_check(const struct kvh_slot *slot, uint64_t generation)
 	for (unsigned i = 0; i < KVH_STORED_WORDS; i++)
 		words[i] = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
 	words[KVH_STORED_WORDS] =
-	    (uint64_t)atomic_load_explicit(&slot->prefix_id, memory_order_relaxed) << 32 |
-	    atomic_load_explicit(&slot->extent_unit, memory_order_relaxed);
+		(uint64_t)atomic_load_explicit(&slot->prefix_id, memory_order_relaxed) << 32 |
+		atomic_load_explicit(&slot->extent_unit, memory_order_relaxed);
 	words[KVH_STORED_WORDS + 1] =
-	    atomic_load_explicit(&slot->length_bytes, memory_order_relaxed);
+		atomic_load_explicit(&slot->length_bytes, memory_order_relaxed);
 	words[KVH_STORED_WORDS + 2] = generation;
 	return (uint32_t)kvh_hash64(words, sizeof(words));
 }
 
 void kvh_slot_fill(struct kvh_slot *slot, const struct kvh_stored_key *key, uint32_t extent_unit,
-		   uint32_t length_bytes)
+                   uint32_t length_bytes)
 {
 	uint64_t ctl = atomic_load_explicit(&slot->ctl, memory_order_relaxed);
 
@@ -95,7 +95,7 @@ void kvh_slot_fill(struct kvh_slot *slot, const struct kvh_stored_key *key, uint
 	atomic_store_explicit(&slot->extent_unit, extent_unit, memory_order_release);
 	atomic_store_explicit(&slot->length_bytes, length_bytes, memory_order_release);
 	atomic_store_explicit(&slot->check, kvh_slot_check(slot, kvh_ctl_generation(ctl)),
-			      memory_order_release);
+	                      memory_order_release);
 }
 
 /* Untouched slots come last, so that a pool's memory is touched only as it fills. */
@@ -118,8 +118,8 @@ uint32_t kvh_slots_take(struct kvh_area *area)
 	if (slot == KVH_NONE)
 		return take_new(area);
 	atomic_store_explicit(&tally->free_slot,
-			      atomic_load_explicit(&area->links[slot].next, memory_order_relaxed),
-			      memory_order_relaxed);
+	                      atomic_load_explicit(&area->links[slot].next, memory_order_relaxed),
+	                      memory_order_relaxed);
 	atomic_fetch_add_explicit(&tally->used_slots, 1, memory_order_relaxed);
 	return slot;
 }
@@ -129,8 +129,8 @@ void kvh_slots_give(struct kvh_area *area, uint32_t slot)
 	struct kvh_tally *tally = &area->fixed->tally;
 
 	atomic_store_explicit(&area->links[slot].next,
-			      atomic_load_explicit(&tally->free_slot, memory_order_relaxed),
-			      memory_order_relaxed);
+	                      atomic_load_explicit(&tally->free_slot, memory_order_relaxed),
+	                      memory_order_relaxed);
 	atomic_store_explicit(&tally->free_slot, slot, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&tally->used_slots, 1, memory_order_relaxed);
 }

@@ -16,12 +16,12 @@ enum kvh_slot_state {
 enum {
 	KVH_SLOT_PRIORITY_MASK = 3,
 	KVH_SLOT_EXPIRES = 1 << 2, /* until is an expiry, else it is kept until then */
-	KVH_SLOT_DMA = 1 << 3,	   /* a device may write the extent after its writer died */
-	KVH_SLOT_GROUP = 1 << 4	   /* evicted together with its lifecycle group */
+	KVH_SLOT_DMA = 1 << 3,     /* a device may write the extent after its writer died */
+	KVH_SLOT_GROUP = 1 << 4    /* evicted together with its lifecycle group */
 };
 
 static inline uint64_t kvh_ctl_make(uint64_t generation, uint32_t owner, enum kvh_slot_state state,
-				    uint32_t flags)
+                                    uint32_t flags)
 {
 	return generation << 24 | (uint64_t)owner << 12 | (uint64_t)state << 8 | flags;
 }
@@ -50,7 +50,7 @@ static inline uint32_t kvh_ctl_flags(uint64_t ctl)
 static inline uint64_t kvh_ctl_free(uint64_t ctl)
 {
 	return kvh_ctl_make((kvh_ctl_generation(ctl) + 1) & ((UINT64_C(1) << 40) - 1), 0,
-			    KVH_SLOT_FREE, 0);
+	                    KVH_SLOT_FREE, 0);
 }
 
 static inline uint64_t kvh_ctl_with_state(uint64_t ctl, enum kvh_slot_state state)
@@ -62,7 +62,7 @@ static inline uint64_t kvh_ctl_with_state(uint64_t ctl, enum kvh_slot_state stat
 static inline bool kvh_slot_move(struct kvh_slot *slot, uint64_t from, uint64_t to)
 {
 	return atomic_compare_exchange_strong_explicit(&slot->ctl, &from, to, memory_order_seq_cst,
-						       memory_order_relaxed);
+	                                               memory_order_relaxed);
 }
 
 /* Order all loads and stores before against all after; gcc's TSan only models the atomics. */
@@ -122,7 +122,7 @@ static inline uint64_t kvh_rank_level(uint64_t rank)
 }
 
 static inline bool kvh_slot_expired(const struct kvh_area *area, uint64_t ctl, uint64_t use,
-				    uint64_t now_unit)
+                                    uint64_t now_unit)
 {
 	return (kvh_ctl_flags(ctl) & KVH_SLOT_EXPIRES) && kvh_until_unit(area, use) <= now_unit;
 }
@@ -157,7 +157,7 @@ uint32_t kvh_slot_check(const struct kvh_slot *slot, uint64_t generation);
 
 /* Fills a FREE slot's fields, check word last. Lock held. */
 void kvh_slot_fill(struct kvh_slot *slot, const struct kvh_stored_key *key, uint32_t extent_unit,
-		   uint32_t length_bytes);
+                   uint32_t length_bytes);
 
 /* Slots from here on were never used. Bounded: the word may come from a file (S-15). */
 static inline uint32_t kvh_slots_ever(const struct kvh_area *area)

@@ -7,7 +7,7 @@
 
 enum { SPAN_REGIONS_PREFERRED = 16, TAIL_SHARE = 16 };
 
-#define LOAD(word)	   atomic_load_explicit(&(word), memory_order_relaxed)
+#define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
 
 /* ---- classes --------------------------------------------------------------------------- */
@@ -67,8 +67,8 @@ bool kvh_class_of(struct kvh_area *area, uint32_t units, struct kvh_size_class *
 		rounded = units;
 	else if (find_exact(area, rounded, size))
 		return true;
-	*size =
-	    (struct kvh_size_class){.index = KVH_EXACT_CLASSES + index, .extent_units = rounded};
+	*size = (struct kvh_size_class){.index = KVH_EXACT_CLASSES + index,
+	                                .extent_units = rounded};
 	return true;
 }
 
@@ -192,7 +192,7 @@ static bool wastes_little(const struct kvh_area *area, uint32_t regions, uint32_
 }
 
 static uint32_t make_span(struct kvh_area *area, const struct kvh_size_class *size,
-			  uint32_t regions)
+                          uint32_t regions)
 {
 	struct kvh_class_state *class = &area->fixed->classes[size->index];
 	uint32_t region = find_run(area, regions, size->extent_units);
@@ -265,7 +265,7 @@ static uint32_t open_span(struct kvh_area *area, const struct kvh_size_class *si
 static uint32_t take_bit(struct kvh_area *area, uint32_t region)
 {
 	_Atomic uint64_t *words =
-	    &area->bitmap[(uint64_t)region * area->geometry.region_bitmap_words];
+		&area->bitmap[(uint64_t)region * area->geometry.region_bitmap_words];
 	uint32_t at = LOAD(area->regions[region].hint_word);
 	uint32_t bit;
 
@@ -278,7 +278,7 @@ static uint32_t take_bit(struct kvh_area *area, uint32_t region)
 }
 
 uint32_t kvh_extent_take(struct kvh_area *area, const struct kvh_size_class *size, bool tight,
-			 uint32_t slot)
+                         uint32_t slot)
 {
 	uint32_t region = open_span(area, size);
 	struct kvh_region_state *state;
@@ -293,10 +293,10 @@ uint32_t kvh_extent_take(struct kvh_area *area, const struct kvh_size_class *siz
 	STORE(state->used_extents, LOAD(state->used_extents) + 1);
 	if (LOAD(state->used_extents) == span_extents(area, region))
 		atomic_fetch_sub_explicit(&area->fixed->classes[size->index].open_spans, 1,
-					  memory_order_relaxed);
+		                          memory_order_relaxed);
 	link_slot(area, region, slot);
 	atomic_fetch_add_explicit(&area->fixed->tally.used_units, size->extent_units,
-				  memory_order_relaxed);
+	                          memory_order_relaxed);
 	return region * area->geometry.region_units + extent * size->extent_units;
 }
 
@@ -318,7 +318,7 @@ void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
 	struct kvh_class_state *class = class_of_span(area, extent_units);
 	bool was_full = LOAD(state->used_extents) == span_extents(area, region);
 	_Atomic uint64_t *word =
-	    &area->bitmap[(uint64_t)region * area->geometry.region_bitmap_words + extent / 64];
+		&area->bitmap[(uint64_t)region * area->geometry.region_bitmap_words + extent / 64];
 
 	unlink_slot(area, region, slot);
 	STORE(*word, LOAD(*word) & ~(UINT64_C(1) << extent % 64));
@@ -326,7 +326,7 @@ void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
 		STORE(state->hint_word, extent / 64);
 	STORE(state->used_extents, LOAD(state->used_extents) - 1);
 	atomic_fetch_sub_explicit(&area->fixed->tally.used_units, extent_units,
-				  memory_order_relaxed);
+	                          memory_order_relaxed);
 	if (LOAD(state->used_extents)) {
 		span_opens(class, region, was_full);
 		return;
@@ -412,7 +412,7 @@ bool kvh_extent_claim(struct kvh_area *area, uint32_t unit, uint32_t units_min, 
 	STORE(area->regions[region].used_extents, LOAD(area->regions[region].used_extents) + 1);
 	link_slot(area, region, slot);
 	atomic_fetch_add_explicit(&area->fixed->tally.used_units, extent_units,
-				  memory_order_relaxed);
+	                          memory_order_relaxed);
 	return true;
 }
 

@@ -52,7 +52,7 @@ bool kvh_class_of(struct kvh_area *area, uint32_t units, struct kvh_size_class *
  * span that wastes more of its tail than 1/16. Lock held; the extent is then the slot's.
  */
 uint32_t kvh_extent_take(struct kvh_area *area, const struct kvh_size_class *size, bool tight,
-			 uint32_t slot);
+                         uint32_t slot);
 void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot);
 
 /* First region of the span that an extent lies in. */

@@ -4,12 +4,13 @@
 
 #include <string.h>
 
-#define LOAD(word)	   atomic_load_explicit(&(word), memory_order_relaxed)
+#define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
 
 enum {
 	LIST_SHARE = 4, /* of all slots: a scan costs this many slots a victim */
 	LIST_MIN = 64,
+	PREFETCH_VICTIMS = 4,
 	RADIX_BITS = 11
 };
 
@@ -78,7 +79,7 @@ static void select_lowest(struct kvh_ranked *entries, size_t count, size_t keep)
 
 	while (high - low > 1) {
 		uint64_t pivot = middle_of(entries[low].rank, entries[(low + high) / 2].rank,
-					   entries[high - 1].rank);
+		                           entries[high - 1].rank);
 		size_t i = low, j = high;
 
 		for (;;) {
@@ -121,7 +122,7 @@ static void sort_by_rank(struct kvh_ranked *entries, struct kvh_ranked *spare, s
 			starts[i] += starts[i - 1];
 		for (size_t i = 0; i < count; i++)
 			to[starts[(from[i].rank - lowest) >> shift & ((1 << RADIX_BITS) - 1)]++] =
-			    from[i];
+				from[i];
 		from = to;
 		to = other;
 		if (shift + RADIX_BITS >= 64)
@@ -133,6 +134,7 @@ static void sort_by_rank(struct kvh_ranked *entries, struct kvh_ranked *spare, s
 
 struct scan {
 	size_t count;
+	uint64_t from_rank;
 	uint64_t bound_rank; /* higher ones can't be among the lowest */
 	uint64_t change_unit;
 };
@@ -152,7 +154,7 @@ static void scan_slot(struct kvh_core *core, uint32_t index, uint64_t now_unit, 
 			scan->change_unit = until;
 	}
 	rank = kvh_slot_rank(&core->area, ctl, use, now_unit);
-	if (rank >= scan->bound_rank)
+	if (rank < scan->from_rank || rank >= scan->bound_rank)
 		return;
 	core->scratch[scan->count++] = (struct kvh_ranked){.rank = rank, .slot = index};
 	if (scan->count < 2 * (size_t)core->victims_max)
@@ -165,9 +167,10 @@ static void scan_slot(struct kvh_core *core, uint32_t index, uint64_t now_unit, 
 			scan->bound_rank = core->scratch[i].rank + 1;
 }
 
-static struct scan scan_slots(struct kvh_core *core, uint64_t now_unit)
+static struct scan scan_slots(struct kvh_core *core, uint64_t from_rank, uint64_t now_unit)
 {
-	struct scan scan = {.bound_rank = UINT64_MAX, .change_unit = UINT64_MAX};
+	struct scan scan = {
+		.from_rank = from_rank, .bound_rank = UINT64_MAX, .change_unit = UINT64_MAX};
 
 	for (uint32_t i = 0; i < kvh_slots_ever(&core->area); i++)
 		scan_slot(core, i, now_unit, &scan);
@@ -188,7 +191,8 @@ static uint64_t victim_of(const struct kvh_ranked *ranked)
 	return (uint64_t)ranked->slot << 32 | (uint32_t)ranked->rank;
 }
 
-bool kvh_victims_fill(struct kvh_core *core, uint64_t now_ns, kvh_deadline deadline_ns)
+bool kvh_victims_fill(struct kvh_core *core, uint64_t from_rank, uint64_t now_ns,
+                      kvh_deadline deadline_ns, uint64_t *bound_rank)
 {
 	struct kvh_victims *victims = &core->area.fixed->victims;
 	struct kvh_victim_bounds *bounds;
@@ -204,7 +208,7 @@ bool kvh_victims_fill(struct kvh_core *core, uint64_t now_ns, kvh_deadline deadl
 	atomic_store(&bounds->limit_rank, UINT64_MAX);
 	atomic_store(&bounds->change_unit, UINT64_MAX);
 	kvh_fence_full();
-	scan = scan_slots(core, kvh_time_unit(now_ns));
+	scan = scan_slots(core, from_rank, kvh_time_unit(now_ns));
 	for (size_t i = 0; i < scan.count; i++)
 		STORE(core->area.fixed->victim_lists[other].victims[i],
 		      victim_of(&core->scratch[i]));
@@ -219,6 +223,7 @@ bool kvh_victims_fill(struct kvh_core *core, uint64_t now_ns, kvh_deadline deadl
 	STORE(victims->head, 0);
 	STORE(victims->switches, LOAD(victims->switches) + 1);
 	atomic_store(&victims->filler, 0);
+	*bound_rank = scan.bound_rank;
 	kvh_core_give(core);
 	return true;
 }
@@ -245,6 +250,19 @@ void kvh_victims_pass(struct kvh_area *area, uint32_t *cursor, bool for_good)
 	++*cursor;
 }
 
+/* What evicting the victim a few places on will read first. */
+static void prefetch_ahead(const struct kvh_area *area, uint32_t active, uint32_t cursor)
+{
+	uint32_t ahead = cursor + PREFETCH_VICTIMS;
+	uint32_t slot;
+
+	if (ahead >= LOAD(area->fixed->victims.bounds[active].count))
+		return;
+	slot = (uint32_t)(LOAD(area->fixed->victim_lists[active].victims[ahead]) >> 32);
+	__builtin_prefetch(&area->slots[slot]);
+	__builtin_prefetch(&area->links[slot]);
+}
+
 struct kvh_ranked kvh_victims_at(struct kvh_area *area, uint32_t *cursor, uint64_t now_unit)
 {
 	const struct kvh_victims *victims = &area->fixed->victims;
@@ -253,6 +271,7 @@ struct kvh_ranked kvh_victims_at(struct kvh_area *area, uint32_t *cursor, uint64
 
 	if (atomic_load(&bounds->change_unit) <= now_unit)
 		return (struct kvh_ranked){.slot = KVH_NONE};
+	prefetch_ahead(area, active, *cursor);
 	while (*cursor < LOAD(bounds->count)) {
 		uint64_t victim = LOAD(area->fixed->victim_lists[active].victims[*cursor]);
 		uint32_t index = (uint32_t)(victim >> 32);

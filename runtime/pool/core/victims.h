@@ -22,8 +22,13 @@ void kvh_victims_reset(struct kvh_area *area);
 /* Tells the lists of an object's new rank and time. Any thread, after the object has them. */
 void kvh_victims_note(struct kvh_area *area, uint64_t rank, uint64_t until_unit);
 
-/* Fills the other list and switches to it. False: another one fills it, or no lock. */
-bool kvh_victims_fill(struct kvh_core *core, uint64_t now_ns, kvh_deadline deadline_ns);
+/*
+ * Fills the other list with the oldest that rank at or above from_rank (0: all) and switches to it.
+ * *bound_rank: where the next part begins, UINT64_MAX: there is none. A list that doesn't begin at
+ * 0 must be reset when its search ends. False: another one fills it, or no lock.
+ */
+bool kvh_victims_fill(struct kvh_core *core, uint64_t from_rank, uint64_t now_ns,
+                      kvh_deadline deadline_ns, uint64_t *bound_rank);
 
 /*
  * The oldest object at or behind *cursor that is VALID and unused since the scan; *cursor then
