@@ -147,8 +147,7 @@ def read_citations(root):
 
 def _is_case_of(case, function):
     """A data-driven test may append to its function's name: save_basic[17], save_basic: file."""
-    rest = case.name[len(function):]
-    return case.name.startswith(function) and not re.match(r"\w", rest)
+    return re.fullmatch(re.escape(function) + r"(?:[\[(:/ ].*)?", case.name) is not None
 
 
 def _judge(citation, cases):
