@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault points: places where tests and scenarios make the production code fail. The shipped library has
- * none (KVH_FAULTS is not defined there and every point is 0 to the compiler).
+ * Fault points: places where tests and scenarios make the production code fail. The shipped library
+ * has none (KVH_FAULTS is not defined there and every point is 0 to the compiler).
  *
  * A point is a place; what happens there is the rule's choice: a result code, a delay, a crash. All
  * points are listed once, in fault_points.def, with the effects that make sense there.
@@ -34,8 +34,8 @@ enum {
 extern uint32_t kvh_faults_armed;
 
 /*
- * Whether the point fires now for this key (a key, request or "", borrowed). Returns the rule's number,
- * 0 if it does not fire. May call the armed decider, which must not block.
+ * Whether the point fires now for this key (a key, request or "", borrowed). Returns the rule's
+ * number, 0 if it does not fire. May call the armed decider, which must not block.
  */
 int64_t kvh_fault_fire(enum kvh_fault_point point, const void *key, size_t key_bytes);
 
@@ -50,14 +50,26 @@ int64_t kvh_fault_fire(enum kvh_fault_point point, const void *key, size_t key_b
 typedef bool (*kvh_fault_decider_fn)(void *user, enum kvh_fault_point point, const void *key,
 				     size_t key_bytes, int64_t *number);
 
-/* Arms one decider for all points (NULL: disarms). Not while points are being passed. */
-void kvh_fault_arm(kvh_fault_decider_fn decider, void *user);
+/*
+ * Arming is for one thread, and not while points are being passed. The first arming after a
+ * disarming sets the counters to 0. False: refused (a line on stderr says why), nothing is armed by
+ * the call; always so with KVH_PRODUCTION=1 in the environment (B43).
+ */
 
-/* Arms a point by name to fire on its nth passing (1 = next), once, with number (not 0). */
+/* Arms one decider for all points. NULL: takes the decider away, always true. */
+bool kvh_fault_arm(kvh_fault_decider_fn decider, void *user);
+
+/*
+ * Arms a point by name to fire on its nth passing from now (1 = next), once. It comes before the
+ * decider and replaces what was armed so for this point. Refused: unknown names, nth 0, number 0.
+ */
 bool kvh_fault_arm_nth(const char *name, uint64_t nth, int64_t number);
 void kvh_fault_disarm_all(void);
 
-/* How often a point was passed while armed, and how often it fired. */
+/*
+ * How often a point was passed while anything was armed, and how often it fired. KVH_FAULT_LOG in
+ * the environment names a file that gets the name of each point that fires, once a process.
+ */
 uint64_t kvh_fault_passed(enum kvh_fault_point point);
 uint64_t kvh_fault_fired(enum kvh_fault_point point);
 
@@ -72,7 +84,7 @@ unsigned kvh_fault_effects(enum kvh_fault_point point);
 
 #endif
 
-/* malloc and calloc that a fault point can make fail. */
+/* malloc and calloc that a fault point can make fail. NULL is a failure, also for 0 bytes. */
 void *kvh_alloc(size_t bytes);
 void *kvh_calloc(size_t count, size_t bytes);
 void kvh_free(void *memory);

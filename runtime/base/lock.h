@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locks by role: clang's -Wthread-safety can't name a sibling member in C, so each role of lock has one
- * dummy object here, and fields say which role guards them. Order in which locks may be taken, outer
- * first: worker, store, pool. No lock is held across a store call, a device call or a callback.
+ * Locks by role: clang's -Wthread-safety can't name a sibling member in C, so each role of lock has
+ * one dummy object here, and fields say which role guards them. Order in which locks may be taken,
+ * outer first: worker, store, pool. No lock is held across a store call, a device call or a callback.
  */
 #ifndef KVH_BASE_LOCK_H
 #define KVH_BASE_LOCK_H

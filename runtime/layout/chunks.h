@@ -7,14 +7,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/size.h"
+
 struct kvh_chunk {
 	uint64_t index;
 	uint64_t start_token;
 	uint64_t end_token;
-	uint64_t hash_index; /* of the hash that names it: end_token / hash_tokens - 1 */
+	/*
+	 * Of the hash that names it: end_token / hash_tokens - 1. UINT64_MAX when the chunk ends
+	 * before the first hash does (D-17): compare with the count of hashes before use.
+	 */
+	uint64_t hash_index;
 };
 
-/* Chunk index of a group with this block size, clipped at token_count. */
+/* Chunks that token_count tokens touch, the last one perhaps in part. */
+static inline uint64_t kvh_chunk_count(uint64_t token_count, uint32_t block_tokens)
+{
+	return kvh_div_up(token_count, block_tokens);
+}
+
+/*
+ * Chunk index of a group with this block size, clipped at token_count. index must be below
+ * kvh_chunk_count(token_count, block_tokens) and token_count at most 2^63: nothing wraps then.
+ */
 static inline struct kvh_chunk kvh_chunk_at(uint64_t index, uint32_t block_tokens,
 					    uint32_t hash_tokens, uint64_t token_count)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which chunks of which group matter (docs/spec/coordinator.md). Pure: no I/O, no lock, no state. */
+/* Which chunks of which group matter (docs/spec/coordinator.md). Pure: no I/O, no lock, no state.
+ */
 #ifndef KVH_LAYOUT_COORDINATOR_H
 #define KVH_LAYOUT_COORDINATOR_H
 
@@ -20,10 +21,14 @@ struct kvh_coordinator_config {
 	uint32_t retention_tokens;
 };
 
-/* Immutable after init; any thread may use it. All fields are the coordinator's own. */
+/* Immutable after create; any thread may use it. All fields are the coordinator's own. */
 struct kvh_coordinator;
 
-/* C-1: each set-up error has its own words. *out on success only. */
+/*
+ * *out is set on success only; destroy it. KVH_INVALID_PARAMS: each set-up error of C-1 has its own
+ * words, which name the group and the numbers. KVH_NO_MEMORY. Fields of a group that opts out are
+ * not looked at.
+ */
 kvh_status kvh_coordinator_create(const struct kvh_coordinator_config *config,
 				  struct kvh_coordinator **out, struct kvh_error *error);
 void kvh_coordinator_destroy(struct kvh_coordinator *coordinator);
@@ -33,9 +38,12 @@ uint32_t kvh_coordinator_lcm_tokens(const struct kvh_coordinator *coordinator);
 uint32_t kvh_coordinator_align_tokens(const struct kvh_coordinator *coordinator);
 
 /*
- * A mask over the chunks first_chunk .. first_chunk + count - 1 of one group. all: every one of them (bits
- * are not used). Chunks beyond count are not needed. bits: one byte a chunk, 0 or 1, in memory of
- * the kvh_masks' owner.
+ * A mask over the chunks first_chunk .. first_chunk + count - 1 of one group; no other chunk is
+ * needed. all: every one of these is (bits are not used, and may be NULL). bits: one byte a chunk,
+ * 0 or 1, in memory of the kvh_masks' owner.
+ *
+ * Hit and load masks are always one run of needed chunks (all is set): chunks before first_chunk
+ * are part of the hit and not needed. Only store and lookup masks of sliding windows have bits.
  */
 struct kvh_mask {
 	uint64_t first_chunk;
@@ -51,7 +59,11 @@ static inline bool kvh_mask_has(const struct kvh_mask *mask, uint64_t chunk)
 	return mask->all || mask->bits[chunk - mask->first_chunk];
 }
 
-/* One mask per group, in one allocation; zero-initialise before first use; reusable. */
+/*
+ * One mask per group of the coordinator (further ones are not written), in one allocation at most;
+ * zero-initialise before first use; reusable: memory is only allocated to grow. One thread at a
+ * time.
+ */
 struct kvh_masks {
 	struct kvh_mask group[KVH_GROUPS_MAX];
 	uint8_t *memory; /* owned */
@@ -60,22 +72,26 @@ struct kvh_masks {
 void kvh_masks_fini(struct kvh_masks *masks);
 
 /*
- * C-31..C-36: chunks ceil(start / bs) .. token_count / bs - 1 of each group. replay_tokens: the prompt or
- * prefill end of C-36, counted only if has_replay. Opted-out groups: count 0.
- * KVH_INVALID_PARAMS: token_count is not a multiple of A. KVH_NO_MEMORY.
+ * C-31..C-36: chunks ceil(start / bs) .. token_count / bs - 1 of each group. replay_tokens: the
+ * prompt or prefill end of C-36, counted only if has_replay. Groups that opt out, and mamba groups
+ * in the store mask: count 0. masks is set on success only. KVH_INVALID_PARAMS: token_count is not
+ * a multiple of A, or over KVH_TOKENS_MAX. KVH_NO_MEMORY.
  */
 kvh_status kvh_store_mask(const struct kvh_coordinator *coordinator, uint64_t token_count,
 			  uint64_t start_token, bool has_replay, uint64_t replay_tokens,
 			  struct kvh_masks *masks);
 kvh_status kvh_lookup_mask(const struct kvh_coordinator *coordinator, uint64_t token_count,
 			   struct kvh_masks *masks);
-/* C-30. hash_count: hashes there are. Masks begin at chunk 0. */
+/*
+ * C-30. hash_count: hashes there are; token_count may be anything. The masks are runs (see
+ * kvh_mask). Allocates nothing, takes no time per chunk; always KVH_OK.
+ */
 kvh_status kvh_load_mask(const struct kvh_coordinator *coordinator, size_t hash_count,
 			 uint64_t token_count, struct kvh_masks *masks);
 
 /*
- * What the store holds: whether group has the object named by hash index (0-based, one per hash_tokens).
- * Asked many times; must be quick and steady.
+ * What the store holds: whether group has the object named by hash index (0-based, one per
+ * hash_tokens). Asked many times, always below hash_count; must be quick and steady.
  */
 struct kvh_presence {
 	bool (*present)(void *user, uint32_t group, uint64_t hash_index);
@@ -83,17 +99,20 @@ struct kvh_presence {
 };
 
 /*
- * C-10..C-23: the longest hit of at most max_tokens. masks NULL: not wanted. With group_hit of C-40: the
- * caller asks presence itself.
+ * C-10..C-23: the longest hit of at most max_tokens; no hit reaches beyond the hashes. masks (NULL:
+ * not wanted): per group the run of chunks that the hit needs. Always KVH_OK. For C-40 see
+ * kvh_tail_boundary.
  */
 kvh_status kvh_coordinator_hit(const struct kvh_coordinator *coordinator,
 			       const struct kvh_presence *presence, size_t hash_count,
 			       uint64_t max_tokens, uint64_t *hit_tokens, struct kvh_masks *masks);
 
 /*
- * C-40: the boundary (tokens) whose hash keys the group's tail block when a load ends at hit_tokens: the
- * hit itself where the group holds that hash, else the first later one inside the same chunk.
- * false: no entry for this group (see lookup.jsonl's tail_key_boundaries for when one is given).
+ * C-40: the boundary (tokens) whose hash keys the group's tail block when a load ends at
+ * hit_tokens: the hit itself where the group holds that hash; else, with partial hits, the first
+ * later hash boundary up to the end of the same chunk that it holds. True means *boundary_tokens is
+ * set, also when it is the hit itself: lookup.jsonl lists an entry for every such group. False:
+ * hit_tokens is 0, or the group opts out or holds none of these hashes.
  */
 bool kvh_tail_boundary(const struct kvh_coordinator *coordinator,
 		       const struct kvh_presence *presence, size_t hash_count, uint32_t group,

@@ -8,11 +8,12 @@
 
 #include <kvhold/store.h>
 
+/* Borrowed texts, 0-terminated. */
 struct kvh_key_parts {
-	const char *cache_prefix; /* NULL or "": none */
-	const char *model;        /* its last path part counts, trailing slashes dropped */
-	const char *name_space;   /* R-4; "" for rank-local */
-	uint32_t tp_rank;         /* already divided by the replication factor, or the shard id */
+	const char *cache_prefix; /* NULL or "": none; may hold '@' */
+	const char *model;	  /* its last path part counts, trailing slashes dropped */
+	const char *name_space;	  /* R-4; NULL or "" for rank-local */
+	uint32_t tp_rank;	  /* already divided by the replication factor, or the shard id */
 	uint32_t pcp_rank;
 	uint32_t dcp_rank;
 	uint32_t pp_rank;
@@ -27,13 +28,17 @@ struct kvh_prefix_text {
 };
 
 /*
- * R-1 up to and with the '@' before the hash. KVH_INVALID_PARAMS with words: empty model, a blank or
- * control character, or a text over KVH_PREFIX_TEXT_BYTES_MAX.
+ * R-1 up to and with the '@' before the hash; the one builder for put, exists and get. out is set
+ * on success only. KVH_INVALID_PARAMS with words: empty model, a byte that is not printable ASCII
+ * (a blank is not), or a text over KVH_PREFIX_TEXT_BYTES_MAX.
  */
 kvh_status kvh_key_compose(const struct kvh_key_parts *parts, struct kvh_prefix_text *out,
 			   struct kvh_error *error);
 
-/* R-3: "vllm-mooncake-store:" + family + "@" + hash in hex; out ends in 0. KVH_BUSY: too small. */
+/*
+ * R-3: "vllm-mooncake-store:" + family + "@" + hash in hex; out ends in 0 on success and is not
+ * written otherwise. KVH_BUSY: too small.
+ */
 kvh_status kvh_group_id_text(const char *family, size_t family_bytes, const uint8_t *hash,
 			     size_t hash_bytes, char *out, size_t capacity_bytes);
 
@@ -45,7 +50,13 @@ struct kvh_key_spans {
 	const char *hash_hex;
 	size_t hash_hex_bytes;
 };
-/* The inverse of compose + hash. KVH_INVALID_KEY: not such text, or not canonical. */
+
+/*
+ * The inverse of compose + hash: whatever compose can build comes apart into what it was built of,
+ * and nothing else is accepted. Fields are read from the right end, so a head may hold '@' and even
+ * field names. The head is not taken apart: '@' is legal in each of its parts. out is set on
+ * success only. KVH_INVALID_KEY: not such text, or not canonical (leading zeros, upper-case hex).
+ */
 kvh_status kvh_key_parse(const char *text, size_t text_bytes, struct kvh_key_spans *out);
 
 #endif

@@ -26,7 +26,7 @@ enum {
 	KVH_IDENTITY_BYTES_MAX = 4096,
 	KVH_KEY_HASH_BYTES_MAX = 1024,
 	KVH_SEGMENTS_MAX = 16384, /* segments of one value */
-	KVH_BATCH_KEYS_MAX = 65536,
+	KVH_BATCH_KEYS_MAX = 1 << 20,
 	KVH_REGIONS_MAX = 1024
 };
 
@@ -111,7 +111,7 @@ KVH_API size_t kvh_layout_value_bytes(const struct kvh_layout *layout);
  */
 struct kvh_prefix {
 	size_t struct_bytes;
-	const char *text; /* borrowed; printable ASCII, no blanks */
+	const char *text; /* borrowed; printable ASCII, no blanks, no letter or digit at its end */
 	size_t text_bytes;
 	/*
 	 * Leading bytes of text that name the lifecycle family (R-3): keys of one family with the
@@ -128,7 +128,9 @@ struct kvh_prefix {
 	uint64_t quota_bytes; /* objects of this prefix use at most these; 0: leave as it is */
 };
 
-/* Interns the prefix. KVH_BUSY: the store's table is full. Any thread, may wait for the store. */
+/*
+ * Interns the prefix. KVH_BUSY: the store's table is full. KVH_INVALID_PARAMS: also when it is known
+ * with another hash_bytes or family_bytes. Any thread, may wait for the store. */
 KVH_API kvh_status kvh_store_prefix(struct kvh_store *store, const struct kvh_prefix *prefix,
 				    uint32_t *prefix_id, struct kvh_error *error);
 
@@ -221,7 +223,8 @@ struct kvh_put_options {
  * Every call below: any thread; blocks to the call's deadline; returns KVH_OK when each key has its
  * own result, or a negative status when the batch as a whole was refused or failed (results then
  * hold what was known, KVH_NO_ANSWER where nothing was). The same key twice in a put is one object:
- * the second gets the first one's result.
+ * the second gets the first one's result. A batch of 0 keys is refused with KVH_INVALID_PARAMS, as
+ * is every wrong argument, before anything is done.
  */
 KVH_API kvh_status kvh_store_exists(struct kvh_store *store, const struct kvh_batch *batch,
 				    uint32_t flags, const struct kvh_call *call);
@@ -283,6 +286,7 @@ struct kvh_store_caps {
 	bool evicted;        /* kvh_store_take_evicted works */
 	int64_t stop_ms_max; /* after cancel or deadline no byte moves after these; < 0: unbounded */
 	uint64_t capacity_bytes;
+	uint64_t replicas_max; /* copies of one object; more are refused; 0 = 1 */
 };
 KVH_API kvh_status kvh_store_get_caps(struct kvh_store *store, struct kvh_store_caps *caps);
 
@@ -311,7 +315,12 @@ KVH_API kvh_status kvh_store_stats_text(struct kvh_store *store, char *text, siz
 /* The text form of a key, for people and text stores; its inverse finds a known prefix. */
 KVH_API kvh_status kvh_store_key_text(struct kvh_store *store, const struct kvh_key *key,
 				      char *text, size_t capacity, size_t *needed_bytes);
-/* hash: capacity bytes for the key's bytes; key->hash points there. Text without its final 0. */
+/*
+ * hash: capacity bytes for the key's bytes; key->hash points there. Text without its final 0. Where
+ * several identities share the prefix text, the one with the highest id is found.
+ * KVH_OBJECT_NOT_FOUND: no such prefix was interned. KVH_INVALID_KEY: the hash is not one of its.
+ * KVH_BUSY: capacity is too small.
+ */
 KVH_API kvh_status kvh_store_key_parse(struct kvh_store *store, const char *text,
 				       size_t text_bytes, uint8_t *hash, size_t capacity,
 				       struct kvh_key *key);

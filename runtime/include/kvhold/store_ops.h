@@ -24,7 +24,8 @@ KVH_API const struct kvh_layout_view *kvh_layout_get_view(const struct kvh_layou
  * 0, prefix ids were interned by this handle, hash lengths fit their prefix, values lie inside
  * registered regions and have at least one segment and one byte, options are valid and supported by
  * caps, results are preset to {KVH_NO_ANSWER, KVH_RESULT_QUIET}. The same key may stand twice in a
- * batch. The backend guarantees: thread-safe; it writes only the given slots; it returns by the
+ * batch; that the second put of it gets the first one's result is the backend's work, which has a
+ * lock over its index anyway. The backend guarantees: thread-safe; it writes only the given slots; it returns by the
  * call's deadline plus caps.stop_ms_max; it clears KVH_RESULT_QUIET of a key before bytes of its
  * value may move on their own (DMA) and sets it again when they can't; a CPU copy inside the
  * call needs neither.

@@ -126,7 +126,7 @@ struct kvh_worker_config {
 
 /*
  * Opens the worker of one rank on a store, which is lent until close. A set-up that can't work is
- * refused with words (C-1, R-4, identity, ranges). Starts no thread before the first job.
+ * refused with words (C-1, R-4, identity, ranges). Starts no thread: register_caches does.
  * *worker is set on success only. One thread.
  */
 KVH_API kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_worker_config *config,
@@ -140,7 +140,10 @@ KVH_API kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_wor
  */
 KVH_API kvh_status kvh_worker_close(struct kvh_worker *worker, kvh_deadline deadline_ns,
 				    size_t *left_jobs);
-/* Frees a closed worker and the completions nobody took. NULL: nothing happens. */
+/*
+ * Frees a worker and the completions that nobody took; one that was not closed is closed first, with
+ * all its jobs cancelled. NULL: nothing happens. One thread.
+ */
 KVH_API void kvh_worker_destroy(struct kvh_worker *worker);
 
 /* ---- memory --------------------------------------------------------------------------- */
@@ -330,7 +333,12 @@ enum kvh_completion_kind {
 	KVH_LOAD_DONE = 2,    /* the job's blocks are written no more; after its KVH_BLOCK_FAILEDs */
 	KVH_BLOCK_FAILED = 3, /* this block was to be written and is not known good */
 	KVH_EVENT = 4,        /* event: given, free with kvh_stored_event_free */
-	KVH_EVICTED = 5       /* evicted: a key of this worker's prefixes left the store */
+	/*
+	 * evicted: a key of this worker's prefixes left the store. With events on, where the store tells;
+	 * its feed is the handle's, so give such a worker a handle of its own. Status KVH_NO_ANSWER:
+	 * keys are missing before this one (or, with no hash, altogether): look again at everything.
+	 */
+	KVH_EVICTED = 5
 };
 
 /* A block that this rank put. One allocation. */

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The normal save: from the saved offset to the job's end, and where the offset goes. */
+#include "worker/save.h"
+
+#include "base/fault.h"
+#include "base/logging.h"
+#include "base/size.h"
+#include "layout/chunks.h"
+
+/* A chunk that isn't saved: the offset may not pass its start. */
+static void stop_at(struct save_run *run, uint32_t group, uint64_t chunk)
+{
+	uint64_t start_tokens = chunk * run->worker->groups[group].config.block_tokens;
+	uint64_t stop_tokens = kvh_round_down(start_tokens, run->worker->lcm_tokens);
+
+	if (stop_tokens < run->stop_tokens)
+		run->stop_tokens = stop_tokens;
+}
+
+static bool is_unstorable(struct save_run *run, uint32_t group, uint64_t chunk)
+{
+	struct worker_request *request;
+	bool unstorable;
+
+	kvh_worker_lock(run->worker);
+	request = run->job->request;
+	unstorable = request && kvh_ledger_is_unstorable(request, group, chunk);
+	kvh_worker_unlock(run->worker);
+	return unstorable;
+}
+
+/* The chunks of one group that this job selects. */
+static void add_group(struct save_run *run, uint32_t g, bool any_unstorable)
+{
+	struct kvh_worker *worker = run->worker;
+	const struct worker_group *group = &worker->groups[g];
+	const struct kvh_mask *mask = &run->thread->masks.group[g];
+	const struct kvh_block_table *table = &run->job->blocks[g];
+	uint64_t end = mask->first_chunk + mask->count;
+
+	for (uint64_t c = mask->first_chunk; c < end; c++) {
+		struct kvh_chunk chunk;
+
+		if (!kvh_mask_has(mask, c) ||
+		    !kvh_chunk_is_mine(c, group->put_step, worker->tp_rank, g))
+			continue;
+		chunk = kvh_chunk_at(c, group->config.block_tokens, worker->hash_tokens,
+				     run->job->save.floored_tokens);
+		if (table->ids[c] == KVH_NULL_BLOCK) {
+			run->null_count++;
+			/* D-12; in the other kinds such blocks are normal. */
+			if (group->config.kind == KVH_ATTENTION_FULL)
+				stop_at(run, g, c);
+			continue;
+		}
+		/* There is data that the store never confirmed: it stops the offset in any kind. */
+		if (any_unstorable && is_unstorable(run, g, c)) {
+			stop_at(run, g, c);
+			continue;
+		}
+		kvh_save_add(run, g, c, chunk.hash_index, table->ids[c]);
+	}
+}
+
+static kvh_status select_chunks(struct save_run *run)
+{
+	struct kvh_worker *worker = run->worker;
+	const struct save_part *save = &run->job->save;
+	struct kvh_masks *masks = &run->thread->masks;
+	kvh_status status = kvh_store_mask(worker->coordinator, save->floored_tokens,
+					   run->start_tokens, save->has_replay,
+					   save->replay_tokens, masks);
+	bool any_unstorable;
+	size_t count = 0;
+
+	if (status)
+		return status;
+	for (size_t g = 0; g < worker->group_count; g++)
+		count += worker->groups[g].participates ? masks->group[g].count : 0;
+	run->batch->count = 0;
+	status = kvh_batch_reserve(run->batch, count * kvh_worker_shards(worker));
+	if (status)
+		return status;
+	kvh_worker_lock(worker);
+	any_unstorable = run->job->request && run->job->request->unstorable_count;
+	kvh_worker_unlock(worker);
+	for (uint32_t g = 0; g < worker->group_count; g++) {
+		if (worker->groups[g].participates)
+			add_group(run, g, any_unstorable);
+	}
+	return KVH_OK;
+}
+
+/* D-22: what no retry can store is not tried again in this life. */
+static void mark_unstorable(struct save_run *run)
+{
+	struct kvh_worker *worker = run->worker;
+	size_t marked = 0;
+
+	kvh_worker_lock(worker);
+	for (size_t i = 0; i < run->put_count; i++) {
+		const struct batch_item *item = &run->batch->items[i];
+
+		if (!kvh_result_is_permanent(run->batch->results[i].value))
+			continue;
+		stop_at(run, item->group, item->chunk);
+		if (run->job->request)
+			marked += kvh_ledger_mark_unstorable(run->job->request, item->group,
+							     item->chunk);
+	}
+	worker->stats.save_chunks_unstorable += marked;
+	kvh_worker_unlock(worker);
+	if (marked)
+		kvh_log_line(&worker->log, KVH_LOG_WARN,
+			     "save job %llu: %zu chunks can never be stored here; not tried again",
+			     (unsigned long long)run->job->job_id, marked);
+}
+
+static kvh_status save_normal(struct save_run *run, bool *failed)
+{
+	struct kvh_worker *worker = run->worker;
+	struct worker_job *job = run->job;
+	kvh_status status;
+
+	kvh_worker_lock(worker);
+	run->start_tokens = job->request ? job->request->saved_tokens : 0;
+	if (job->save.floored_tokens <= run->start_tokens)
+		worker->stats.save_jobs_not_due++;
+	kvh_worker_unlock(worker);
+	run->stop_tokens = job->save.floored_tokens;
+	run->put_count = 0;
+	run->only_permanent = false;
+	if (job->save.floored_tokens <= run->start_tokens)
+		return KVH_OK;
+	status = select_chunks(run);
+	if (!status)
+		status = kvh_save_store(run);
+	job->save.raised |= run->exists_failed;
+	/* What can never be stored stops the offset where it is; other failures hold it at S. */
+	*failed = status && !run->only_permanent;
+	mark_unstorable(run);
+	if (worker->events)
+		kvh_events_stored(run);
+	return status;
+}
+
+/* What a job is before its first store call: stale, skipped under pressure, or to be run. */
+static kvh_status begin(struct save_run *run)
+{
+	struct kvh_worker *worker = run->worker;
+	struct worker_job *job = run->job;
+	kvh_status status = KVH_OK;
+
+	kvh_worker_lock(worker);
+	if (!job->request) {
+		worker->stats.save_jobs_stale++;
+		status = KVH_CANCELLED;
+	} else if (kvh_pressure_skips(worker, job, &run->probe)) {
+		worker->stats.save_jobs_pressure_skipped++;
+		status = KVH_NO_AVAILABLE_HANDLE;
+	}
+	if (job->request && worker->events && job->save.floored_tokens)
+		kvh_events_begin(run);
+	kvh_worker_unlock(worker);
+	if (!status && kvh_cancel_requested(&job->cancel))
+		status = KVH_CANCELLED;
+	return status;
+}
+
+static void end(struct save_run *run, kvh_status status, bool failed)
+{
+	struct kvh_worker *worker = run->worker;
+	struct worker_job *job = run->job;
+
+	kvh_worker_lock(worker);
+	if (job->request) {
+		if (!failed && run->stop_tokens > job->request->saved_tokens)
+			job->request->saved_tokens = run->stop_tokens; /* D-16 */
+		if (worker->events && job->save.floored_tokens)
+			kvh_events_end(run, failed);
+	}
+	worker->stats.save_chunks_null += run->null_count;
+	if (status && run->ran)
+		worker->stats.save_jobs_failed++;
+	worker->stats.running_jobs--;
+	if (run->unquiet)
+		kvh_jobs_doubt(worker, job, status);
+	else
+		kvh_jobs_finish(worker, job, status);
+	kvh_worker_unlock(worker);
+	kvh_free(run->tokens);
+}
+
+void kvh_save_run(struct worker_thread *thread, struct worker_job *job)
+{
+	struct save_run run = {
+		.worker = thread->worker, .thread = thread, .job = job, .batch = &thread->batch};
+	kvh_status status = begin(&run);
+	bool failed = status != KVH_OK;
+
+	run.ran = !failed;
+	if (!status)
+		status = kvh_save_tail(&run);
+	if (!status)
+		status = kvh_save_boundaries(&run);
+	failed = status != KVH_OK;
+	if (!status && job->save.floored_tokens)
+		status = save_normal(&run, &failed);
+	if (thread->worker->evicted)
+		kvh_evicted_collect(thread->worker);
+	end(&run, status, failed);
+}

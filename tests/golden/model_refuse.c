@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the model refuses at hand-in: D-13, D-17, D-21. */
+#include "model_parts.h"
+
+bool model_hashes_cover(const struct model *model, const struct trace_job *job, int64_t tokens)
+{
+	int64_t hb = model->config->hash_block_size;
+
+	return tokens % hb == 0 && tokens / hb <= (int64_t)job->hash_count;
+}
+
+/* `per_group` = chunks of the job in a group of that block size. */
+static bool blocks_cover(const struct model *model, const struct trace_job *job, int64_t tokens)
+{
+	for (size_t g = 0; g < model->config->group_count; g++) {
+		const struct trace_group *group = &model->config->groups[g];
+
+		if (group->participates &&
+		    (int64_t)job->blocks[g].count < ceil_div(tokens, group->block_size))
+			return false;
+	}
+	return true;
+}
+
+static bool off_hash_grid(const struct model *model, const struct trace_boundaries *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->at[i].tokens % model->config->hash_block_size != 0)
+			return true;
+	return false;
+}
+
+static bool group_unknown(const struct model *model, const struct trace_boundaries *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->at[i].group < 0 ||
+		    (size_t)list->at[i].group >= model->config->group_count)
+			return true;
+	return false;
+}
+
+static bool id_is_live(const struct model *model, int64_t job_id)
+{
+	for (size_t i = 0; i < model->request_count; i++)
+		if (ints_has(&model->requests[i].live, job_id))
+			return true;
+	return false;
+}
+
+/*
+ * Reading of D-13 for saves: lists and hashes must reach the floored length; a boundary put must
+ * be on the hash grid whatever else it is (NULL, beyond the hashes or of a group that takes no
+ * part); both kinds of entries at once, an unknown group and a live job id (R-10) are refused too.
+ * A boundary put beyond the hashes stays a skip (R-22), unequal tail boundaries stay the error
+ * that ends the job (R-21).
+ * Reading of D-17: it holds for tail entries even where they would be ignored (R-21).
+ */
+bool model_refuses_save(struct model *model, const struct trace_job *job)
+{
+	int64_t tokens = floor_to(job->token_len, model->config->lcm_block_size);
+
+	if (model_on(model, 17) && off_hash_grid(model, &job->tail))
+		return true;
+	if (!model_on(model, 13))
+		return false;
+	return !model_hashes_cover(model, job, tokens) || !blocks_cover(model, job, tokens) ||
+	       off_hash_grid(model, &job->puts) || group_unknown(model, &job->puts) ||
+	       group_unknown(model, &job->tail) || (job->tail.given && job->puts.given) ||
+	       id_is_live(model, job->job_id);
+}
+
+/* D-21: some chunk that the load would write has no block of its own. */
+static bool writes_null_block(struct model *model, const struct trace_job *job)
+{
+	struct load_list list = {0};
+
+	if (!model_load_items(model, job, &list))
+		return false; /* not well-formed: D-13's or D-2's business */
+	for (size_t i = 0; i < list.count; i++)
+		if (list.at[i].target.block == MODEL_NULL_BLOCK)
+			return true;
+	return false;
+}
+
+static bool tail_keys_bad(const struct model *model, const struct trace_job *job)
+{
+	for (size_t i = 0; i < job->tail_keys.count; i++)
+		if (!model_hashes_cover(model, job, job->tail_keys.at[i].tokens) ||
+		    job->tail_keys.at[i].tokens < 1)
+			return true;
+	return group_unknown(model, &job->tail_keys);
+}
+
+/* Reading of D-13 for loads: the grid of token_len is the hash block, not A. */
+bool model_refuses_load(struct model *model, const struct trace_job *job)
+{
+	if (model_on(model, 13) &&
+	    (!model_hashes_cover(model, job, job->token_len) ||
+	     !blocks_cover(model, job, job->token_len) || tail_keys_bad(model, job)))
+		return true;
+	return model_on(model, 21) && writes_null_block(model, job);
+}
