@@ -8,6 +8,6 @@
 _Noreturn void kvh_check_failed(const char *file, int line, const char *condition)
 {
 	fprintf(stderr, "kvhold: bug at %s:%d: %s does not hold, stopping. Please report this.\n",
-		file, line, condition);
+	        file, line, condition);
 	abort();
 }

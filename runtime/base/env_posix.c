@@ -61,7 +61,7 @@ static uint64_t posix_now_ns(void *ctx)
 static struct timespec timespec_of(uint64_t ns)
 {
 	return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S),
-				 .tv_nsec = (long)(ns % NS_PER_S)};
+	                         .tv_nsec = (long)(ns % NS_PER_S)};
 }
 
 static void posix_sleep_ns(void *ctx, uint64_t ns)
@@ -108,7 +108,7 @@ static void *thread_main(void *arg)
 static void signals_of_engine(sigset_t *set)
 {
 	static const int own[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
-				  SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
+	                          SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
 
 	sigfillset(set);
 	for (size_t index = 0; index < sizeof(own) / sizeof(own[0]); index++)
@@ -116,7 +116,7 @@ static void signals_of_engine(sigset_t *set)
 }
 
 static kvh_status posix_thread_create(void *ctx, struct kvh_thread **out, const char *name,
-				      kvh_thread_fn fn, void *arg)
+                                      kvh_thread_fn fn, void *arg)
 {
 	struct kvh_thread *thread = kvh_alloc(sizeof(*thread));
 	sigset_t blocked;
@@ -250,7 +250,7 @@ static void posix_cond_destroy(void *ctx, struct kvh_cond *cond)
 }
 
 static kvh_status posix_cond_wait(void *ctx, struct kvh_cond *cond, struct kvh_mutex *mutex,
-				  kvh_deadline deadline_ns)
+                                  kvh_deadline deadline_ns)
 {
 	struct timespec deadline = timespec_of(deadline_ns);
 	int rc;
@@ -280,21 +280,21 @@ static void posix_cond_broadcast(void *ctx, struct kvh_cond *cond)
 const struct kvh_env *kvh_env_posix(void)
 {
 	static const struct kvh_env_ops ops = {
-	    .struct_bytes = sizeof(ops),
-	    .now_ns = posix_now_ns,
-	    .sleep_ns = posix_sleep_ns,
-	    .random = posix_random,
-	    .thread_create = posix_thread_create,
-	    .thread_join = posix_thread_join,
-	    .mutex_create = posix_mutex_create,
-	    .mutex_destroy = posix_mutex_destroy,
-	    .mutex_lock = posix_mutex_lock,
-	    .mutex_unlock = posix_mutex_unlock,
-	    .cond_create = posix_cond_create,
-	    .cond_destroy = posix_cond_destroy,
-	    .cond_wait = posix_cond_wait,
-	    .cond_signal = posix_cond_signal,
-	    .cond_broadcast = posix_cond_broadcast,
+		.struct_bytes = sizeof(ops),
+		.now_ns = posix_now_ns,
+		.sleep_ns = posix_sleep_ns,
+		.random = posix_random,
+		.thread_create = posix_thread_create,
+		.thread_join = posix_thread_join,
+		.mutex_create = posix_mutex_create,
+		.mutex_destroy = posix_mutex_destroy,
+		.mutex_lock = posix_mutex_lock,
+		.mutex_unlock = posix_mutex_unlock,
+		.cond_create = posix_cond_create,
+		.cond_destroy = posix_cond_destroy,
+		.cond_wait = posix_cond_wait,
+		.cond_signal = posix_cond_signal,
+		.cond_broadcast = posix_cond_broadcast,
 	};
 	static const struct kvh_env env = {.ops = &ops};
 

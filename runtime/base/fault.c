@@ -54,6 +54,7 @@ static struct {
 	uint64_t passed_count[KVH_FAULT_POINT_COUNT]; /* atomic */
 	uint64_t fired_count[KVH_FAULT_POINT_COUNT];  /* atomic */
 	uint64_t logged_by[KVH_FAULT_POINT_COUNT]; /* atomic; the process that did, never reset */
+	char log_path[4096];                       /* "": no log */
 } state;
 
 uint32_t kvh_faults_armed;
@@ -106,15 +107,29 @@ static int decide(const char *name, int *failnum, void **failinfo, unsigned *fla
 	return nth_decides(current) || decider_decides(current);
 }
 
+/* Arming is for one thread, so the environment is read there and nowhere else. */
+static const char *environment(const char *name)
+{
+	return getenv(name); /* NOLINT(concurrency-mt-unsafe): see above */
+}
+
+static void read_log_path(void)
+{
+	const char *path = environment("KVH_FAULT_LOG");
+	int path_bytes = snprintf(state.log_path, sizeof(state.log_path), "%s", path ? path : "");
+
+	KVH_CHECK(path_bytes >= 0 && (size_t)path_bytes < sizeof(state.log_path));
+}
+
 static void log_first_fire(enum kvh_fault_point point)
 {
-	const char *path = getenv("KVH_FAULT_LOG");
+	const char *path = state.log_path;
 	uint64_t process = kvh_process_id();
 	char line[128];
 	int line_bytes;
 	int fd;
 
-	if (!path ||
+	if (!path[0] ||
 	    __atomic_exchange_n(&state.logged_by[point], process, __ATOMIC_RELAXED) == process)
 		return;
 	line_bytes = snprintf(line, sizeof(line), "%s\n", points[point].name);
@@ -154,12 +169,12 @@ static bool refuse(const char *why, const char *what)
 
 static bool arming_allowed(void)
 {
-	const char *production = getenv("KVH_PRODUCTION");
+	const char *production = environment("KVH_PRODUCTION");
 
 	if (production && strcmp(production, "1") == 0)
 		return refuse("KVH_PRODUCTION=1 is set, and this is the testing library; "
-			      "link the shipped one",
-			      "");
+		              "link the shipped one",
+		              "");
 	return true;
 }
 
@@ -181,6 +196,7 @@ static void enable_all_points(void)
 	start_library();
 	if (kvh_faults_armed)
 		return;
+	read_log_path();
 	memset(state.passed_count, 0, sizeof(state.passed_count));
 	memset(state.fired_count, 0, sizeof(state.fired_count));
 	for (size_t index = 0; index < KVH_FAULT_POINT_COUNT; index++) {

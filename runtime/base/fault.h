@@ -41,14 +41,14 @@ int64_t kvh_fault_fire(enum kvh_fault_point point, const void *key, size_t key_b
 
 #define KVH_FAULT(point, key, key_bytes)                                                           \
 	(__builtin_expect(__atomic_load_n(&kvh_faults_armed, __ATOMIC_RELAXED) != 0, 0)            \
-		 ? kvh_fault_fire(KVH_FAULT_##point, (key), (key_bytes))                           \
-		 : (int64_t)0)
+	         ? kvh_fault_fire(KVH_FAULT_##point, (key), (key_bytes))                           \
+	         : (int64_t)0)
 
 /* ---- for tests and faults/ ------------------------------------------------------------ */
 
 /* Decides whether a point fires: writes the number and returns true. Must not block. */
 typedef bool (*kvh_fault_decider_fn)(void *user, enum kvh_fault_point point, const void *key,
-				     size_t key_bytes, int64_t *number);
+                                     size_t key_bytes, int64_t *number);
 
 /*
  * Arming is for one thread, and not while points are being passed. The first arming after a
@@ -68,7 +68,8 @@ void kvh_fault_disarm_all(void);
 
 /*
  * How often a point was passed while anything was armed, and how often it fired. KVH_FAULT_LOG in
- * the environment names a file that gets the name of each point that fires, once a process.
+ * the environment (read when arming) names a file that gets the name of each point that fires, once
+ * a process.
  */
 uint64_t kvh_fault_passed(enum kvh_fault_point point);
 uint64_t kvh_fault_fired(enum kvh_fault_point point);

@@ -2,7 +2,8 @@
 /*
  * Locks by role: clang's -Wthread-safety can't name a sibling member in C, so each role of lock has
  * one dummy object here, and fields say which role guards them. Order in which locks may be taken,
- * outer first: worker, store, pool. No lock is held across a store call, a device call or a callback.
+ * outer first: worker, store, pool. No lock is held across a store call, a device call or a
+ * callback.
  */
 #ifndef KVH_BASE_LOCK_H
 #define KVH_BASE_LOCK_H
@@ -15,11 +16,11 @@
 #define KVH_ANNOTATE(x)
 #endif
 
-#define KVH_GUARDED_BY(role)  KVH_ANNOTATE(guarded_by(role))
-#define KVH_REQUIRES(role)    KVH_ANNOTATE(requires_capability(role))
-#define KVH_EXCLUDES(role)    KVH_ANNOTATE(locks_excluded(role))
-#define KVH_ACQUIRE(role)     KVH_ANNOTATE(acquire_capability(role))
-#define KVH_RELEASE(role)     KVH_ANNOTATE(release_capability(role))
+#define KVH_GUARDED_BY(role)          KVH_ANNOTATE(guarded_by(role))
+#define KVH_REQUIRES(role)            KVH_ANNOTATE(requires_capability(role))
+#define KVH_EXCLUDES(role)            KVH_ANNOTATE(locks_excluded(role))
+#define KVH_ACQUIRE(role)             KVH_ANNOTATE(acquire_capability(role))
+#define KVH_RELEASE(role)             KVH_ANNOTATE(release_capability(role))
 #define KVH_NO_THREAD_SAFETY_ANALYSIS KVH_ANNOTATE(no_thread_safety_analysis)
 
 struct KVH_ANNOTATE(capability("mutex")) kvh_lock_role {

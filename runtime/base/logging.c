@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-#define LINE_BYTES	 1024
+#define LINE_BYTES       1024
 #define SHORT_HASH_BYTES 8
 
 void kvh_log_line(const struct kvh_log *log, enum kvh_log_level level, const char *format, ...)

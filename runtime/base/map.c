@@ -14,7 +14,7 @@
 kvh_status kvh_map_init(struct kvh_map *map)
 {
 	struct kvh_map_entry **buckets =
-	    kvh_calloc(FIRST_BUCKET_COUNT, sizeof(struct kvh_map_entry *));
+		kvh_calloc(FIRST_BUCKET_COUNT, sizeof(struct kvh_map_entry *));
 
 	if (!buckets)
 		return KVH_NO_MEMORY;
@@ -34,14 +34,14 @@ static size_t bucket_index(const struct kvh_map *map, uint64_t hash)
 }
 
 static bool entry_has_key(const struct kvh_map_entry *entry, uint64_t hash, const void *key,
-			  size_t key_bytes)
+                          size_t key_bytes)
 {
 	return entry->hash == hash && entry->key_bytes == key_bytes &&
 	       (key_bytes == 0 || memcmp(entry->key, key, key_bytes) == 0);
 }
 
 static struct kvh_map_entry *find(const struct kvh_map *map, uint64_t hash, const void *key,
-				  size_t key_bytes)
+                                  size_t key_bytes)
 {
 	struct kvh_map_entry *entry = map->buckets[bucket_index(map, hash)];
 

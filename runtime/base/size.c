@@ -10,16 +10,16 @@ struct unit {
 };
 
 static const struct unit units[] = {
-    {"", 1},
-    {"B", 1},
-    {"KiB", UINT64_C(1) << 10},
-    {"MiB", UINT64_C(1) << 20},
-    {"GiB", UINT64_C(1) << 30},
-    {"TiB", UINT64_C(1) << 40},
-    {"kB", UINT64_C(1000)},
-    {"MB", UINT64_C(1000000)},
-    {"GB", UINT64_C(1000000000)},
-    {"TB", UINT64_C(1000000000000)},
+	{"", 1},
+	{"B", 1},
+	{"KiB", UINT64_C(1) << 10},
+	{"MiB", UINT64_C(1) << 20},
+	{"GiB", UINT64_C(1) << 30},
+	{"TiB", UINT64_C(1) << 40},
+	{"kB", UINT64_C(1000)},
+	{"MB", UINT64_C(1000000)},
+	{"GB", UINT64_C(1000000000)},
+	{"TB", UINT64_C(1000000000000)},
 };
 
 /* 0: no such unit. */

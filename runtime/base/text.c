@@ -17,7 +17,7 @@ void kvh_text_init(struct kvh_text *text, char *out, size_t capacity_bytes)
 static size_t room_bytes(const struct kvh_text *text)
 {
 	return text->needed_bytes < text->capacity_bytes ? text->capacity_bytes - text->needed_bytes
-							 : 0;
+	                                                 : 0;
 }
 
 /* Saturates: a count that no longer grows still says "does not fit". */
@@ -116,19 +116,21 @@ void kvh_hex_encode(const uint8_t *data, size_t bytes, char *out)
 	}
 }
 
-static int hex_value(char digit)
+#define NO_HEX 16u
+
+static unsigned hex_value(char digit)
 {
 	if (digit >= '0' && digit <= '9')
-		return digit - '0';
+		return (unsigned)(digit - '0');
 	if (digit >= 'a' && digit <= 'f')
-		return digit - 'a' + 10;
-	return -1;
+		return (unsigned)(digit - 'a') + 10;
+	return NO_HEX;
 }
 
 static bool is_hex(const char *text, size_t text_bytes)
 {
 	for (size_t index = 0; index < text_bytes; index++) {
-		if (hex_value(text[index]) < 0)
+		if (hex_value(text[index]) == NO_HEX)
 			return false;
 	}
 	return text_bytes % 2 == 0;
@@ -140,8 +142,8 @@ bool kvh_hex_decode(const char *text, size_t text_bytes, uint8_t *out)
 	if (!is_hex(text, text_bytes))
 		return false;
 	for (size_t index = 0; index < text_bytes / 2; index++) {
-		int high = hex_value(text[2 * index]);
-		int low = hex_value(text[2 * index + 1]);
+		unsigned high = hex_value(text[2 * index]);
+		unsigned low = hex_value(text[2 * index + 1]);
 
 		out[index] = (uint8_t)(high << 4 | low);
 	}

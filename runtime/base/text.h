@@ -21,7 +21,7 @@ struct kvh_text {
 void kvh_text_init(struct kvh_text *text, char *out, size_t capacity_bytes);
 void kvh_text_add(struct kvh_text *text, const void *data, size_t bytes);
 void kvh_text_addf(struct kvh_text *text, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3)));
 /*
  * Ends the text with 0. *needed_bytes (NULL allowed) counts it, and is written either way.
  * KVH_BUSY: it did not fit and is cut.
@@ -37,7 +37,7 @@ void kvh_text_sample(struct kvh_text *text, const char *name, const char *labels
  * shown as '?'. capacity_bytes: 1 at least.
  */
 void kvh_text_line(char *out, size_t capacity_bytes, const char *format, va_list args)
-    __attribute__((format(printf, 3, 0)));
+	__attribute__((format(printf, 3, 0)));
 
 /* out: 2 * bytes characters, no final 0. */
 void kvh_hex_encode(const uint8_t *data, size_t bytes, char *out);

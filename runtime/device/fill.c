@@ -6,7 +6,7 @@
 #include <string.h>
 
 static kvh_status no_copy_start(void *ctx, const struct kvh_copy *copies, size_t count,
-				uint64_t *token)
+                                uint64_t *token)
 {
 	(void)ctx;
 	(void)copies;

@@ -37,7 +37,7 @@ static kvh_status host_unpin(void *ctx, void *addr)
 }
 
 static kvh_status host_export_dmabuf(void *ctx, const void *addr, size_t bytes, int *fd,
-				     uint64_t *offset_bytes)
+                                     uint64_t *offset_bytes)
 {
 	(void)ctx;
 	(void)addr;
@@ -62,7 +62,7 @@ static bool copies_ok(const struct kvh_copy *copies, size_t count)
 }
 
 static kvh_status host_copy_start(void *ctx, const struct kvh_copy *copies, size_t count,
-				  uint64_t *token)
+                                  uint64_t *token)
 {
 	(void)ctx;
 	if (!token || !copies_ok(copies, count))
@@ -92,14 +92,14 @@ static kvh_status host_event_wait(void *ctx, void *event, kvh_deadline deadline_
 const struct kvh_device *kvh_device_host(void)
 {
 	static const struct kvh_device_ops ops = {
-	    .struct_bytes = sizeof(ops),
-	    .classify = host_classify,
-	    .pin_host = host_pin,
-	    .unpin_host = host_unpin,
-	    .export_dmabuf = host_export_dmabuf,
-	    .copy_start = host_copy_start,
-	    .copy_wait = host_copy_wait,
-	    .event_wait = host_event_wait,
+		.struct_bytes = sizeof(ops),
+		.classify = host_classify,
+		.pin_host = host_pin,
+		.unpin_host = host_unpin,
+		.export_dmabuf = host_export_dmabuf,
+		.copy_start = host_copy_start,
+		.copy_wait = host_copy_wait,
+		.event_wait = host_event_wait,
 	};
 	static const struct kvh_device host = {.ops = &ops};
 

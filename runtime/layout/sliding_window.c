@@ -77,12 +77,16 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
 
 /* ---- masks ---------------------------------------------------------------------------- */
 
-/* Chunks per retention interval; 0: no regular tails. */
-static uint64_t interval_chunks(const struct kvh_shape *shape,
-				const struct kvh_coordinator *coordinator)
+/*
+ * Chunks from one kept tail to the next; 0: no regular tails. A lookup asks for every length that a
+ * hit may have, whatever was retained.
+ */
+static uint64_t interval_chunks(const struct kvh_shape *shape, const struct kvh_keep_query *query)
 {
-	uint32_t interval_tokens =
-	    coordinator->has_retention ? coordinator->retention_tokens : coordinator->lcm_tokens;
+	const struct kvh_coordinator *coordinator = query->coordinator;
+	uint32_t interval_tokens = coordinator->has_retention && !query->lookup
+				       ? coordinator->retention_tokens
+				       : coordinator->lcm_tokens;
 
 	return interval_tokens / shape->block_tokens;
 }
@@ -90,7 +94,7 @@ static uint64_t interval_chunks(const struct kvh_shape *shape,
 static enum kvh_keep keep_sliding_window(const struct kvh_shape *shape,
 					 const struct kvh_keep_query *query)
 {
-	uint64_t per = interval_chunks(shape, query->coordinator);
+	uint64_t per = interval_chunks(shape, query);
 
 	return per && needed_chunks(shape, shape->eagle) >= per ? KVH_KEEP_ALL : KVH_KEEP_SOME;
 }
@@ -124,7 +128,7 @@ static void keep_window_tails(const struct kvh_shape *shape, const struct kvh_ke
 {
 	const struct kvh_coordinator *coordinator = query->coordinator;
 	const uint64_t need = needed_chunks(shape, shape->eagle);
-	const uint64_t per = interval_chunks(shape, coordinator);
+	const uint64_t per = interval_chunks(shape, query);
 	const uint64_t shift = shape->eagle;
 
 	if (per)

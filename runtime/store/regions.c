@@ -155,23 +155,34 @@ static struct kvh_region_table *without_region(const struct kvh_region_table *ol
 	return table;
 }
 
+/* A device need not be able to tell. */
+static kvh_status classify(const struct kvh_device *device, const void *addr,
+			   enum kvh_memory_kind *kind)
+{
+	const struct kvh_device_ops *ops = device->ops;
+
+	if (ops->struct_bytes < offsetof(struct kvh_device_ops, classify) + sizeof(ops->classify) ||
+	    !ops->classify)
+		return KVH_NOT_SUPPORTED;
+	return ops->classify(device->ctx, addr, kind);
+}
+
 static kvh_status find_kind(struct kvh_store *store, const void *addr, enum kvh_memory_kind *kind,
 			    struct kvh_error *error)
 {
-	kvh_status status;
+	kvh_status status = KVH_OK;
 
-	if (*kind) {
-		if (*kind < KVH_MEMORY_HOST || *kind > KVH_MEMORY_DEVICE)
-			return kvh_fail(error, KVH_INVALID_PARAMS, "register: no memory kind %d",
-					(int)*kind);
-		return KVH_OK;
+	if (!*kind) {
+		status = classify(&store->device, addr, kind);
+		if (status)
+			return kvh_fail(error, status,
+					"register: the device can't tell what memory this is (%s); "
+					"say its kind",
+					kvh_strstatus(status));
 	}
-	status = store->device.ops->classify(store->device.ctx, addr, kind);
-	if (status)
-		return kvh_fail(error, status,
-				"register: the device can't tell what memory this is (%s); "
-				"say its kind",
-				kvh_strstatus(status));
+	if (*kind < KVH_MEMORY_HOST || *kind > KVH_MEMORY_DEVICE)
+		return kvh_fail(error, KVH_INVALID_PARAMS, "register: no memory kind %d",
+				(int)*kind);
 	return KVH_OK;
 }
 

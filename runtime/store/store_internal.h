@@ -26,7 +26,6 @@ struct kvh_store {
 	void *self;
 	struct kvh_store_caps caps;
 	const struct kvh_env *env;
-	struct kvh_device_ops device_ops; /* filled */
 	struct kvh_device device;
 	struct kvh_log log;
 	uint64_t process_id;

@@ -56,7 +56,7 @@ kvh_status kvh_batch_reserve(struct worker_batch *batch, size_t count)
 }
 
 void kvh_batch_add(struct worker_batch *batch, const struct kvh_key *key,
-		   const struct kvh_value *value, const struct batch_item *item)
+                   const struct kvh_value *value, const struct batch_item *item)
 {
 	size_t i = batch->count++;
 
@@ -185,7 +185,7 @@ void kvh_batch_preset(struct worker_batch *batch)
 struct kvh_batch kvh_batch_view(const struct worker_batch *batch, size_t first, size_t count)
 {
 	return (struct kvh_batch){.count = count,
-				  .keys = batch->keys + first,
-				  .values = batch->values + first,
-				  .results = batch->results + first};
+	                          .keys = batch->keys + first,
+	                          .values = batch->values + first,
+	                          .results = batch->results + first};
 }

@@ -34,7 +34,7 @@ void kvh_batch_fini(struct worker_batch *batch);
 kvh_status kvh_batch_reserve(struct worker_batch *batch, size_t count);
 /* Room must have been reserved. */
 void kvh_batch_add(struct worker_batch *batch, const struct kvh_key *key,
-		   const struct kvh_value *value, const struct batch_item *item);
+                   const struct kvh_value *value, const struct batch_item *item);
 /* Drops every item whose key stands earlier in the batch (D-10). KVH_NO_MEMORY. */
 kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch, size_t *dropped);
 /* Keeps the items whose exists result is not 1, in their order. */

@@ -29,8 +29,8 @@ static size_t regions_of(const struct kvh_caches *caches, uint32_t group)
 
 /* Fills all templates of one shard of a group, region after region. */
 static kvh_status fill_templates(struct kvh_worker *worker, const struct kvh_caches *caches,
-				 uint32_t group, uint32_t shard,
-				 struct kvh_segment_template *templates, struct kvh_error *error)
+                                 uint32_t group, uint32_t shard,
+                                 struct kvh_segment_template *templates, struct kvh_error *error)
 {
 	const struct kvh_group *config = &worker->groups[group].config;
 	size_t per_region = kvh_shard_template_count(&worker->sharding, config);
@@ -41,7 +41,7 @@ static kvh_status fill_templates(struct kvh_worker *worker, const struct kvh_cac
 		if (caches->regions[i].group != group)
 			continue;
 		status = kvh_shard_templates(&worker->sharding, config, &caches->regions[i], shard,
-					     templates, error);
+		                             templates, error);
 		if (status)
 			return status;
 		templates += per_region;
@@ -50,22 +50,22 @@ static kvh_status fill_templates(struct kvh_worker *worker, const struct kvh_cac
 }
 
 static kvh_status make_layouts(struct kvh_worker *worker, const struct kvh_caches *caches,
-			       uint32_t group, struct kvh_error *error)
+                               uint32_t group, struct kvh_error *error)
 {
 	struct worker_group *g = &worker->groups[group];
 	uint32_t shards = kvh_worker_shards(worker);
-	size_t count = regions_of(caches, group) *
-		       kvh_shard_template_count(&worker->sharding, &g->config);
+	size_t count =
+		regions_of(caches, group) * kvh_shard_template_count(&worker->sharding, &g->config);
 	struct kvh_segment_template *templates;
 	kvh_status status = KVH_OK;
 
 	if (!count)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"register_caches: group %u has no cache region", group);
+		                "register_caches: group %u has no cache region", group);
 	if (count > KVH_SEGMENTS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"register_caches: a block of group %u has %zu segments, at most %d",
-				group, count, KVH_SEGMENTS_MAX);
+		                "register_caches: a block of group %u has %zu segments, at most %d",
+		                group, count, KVH_SEGMENTS_MAX);
 	templates = kvh_calloc(count, sizeof(*templates));
 	g->layouts = kvh_calloc(shards, sizeof(*g->layouts));
 	if (!templates || !g->layouts)
@@ -74,8 +74,8 @@ static kvh_status make_layouts(struct kvh_worker *worker, const struct kvh_cache
 		status = fill_templates(worker, caches, group, shard, templates, error);
 		if (!status)
 			status = kvh_layout_create(worker->store, templates, count,
-						   caches->block_counts[group], &g->layouts[shard],
-						   error);
+			                           caches->block_counts[group], &g->layouts[shard],
+			                           error);
 	}
 	if (!status) {
 		g->value_bytes = kvh_layout_value_bytes(g->layouts[0]);
@@ -86,7 +86,7 @@ static kvh_status make_layouts(struct kvh_worker *worker, const struct kvh_cache
 }
 
 static kvh_status register_memory(struct kvh_worker *worker, const struct kvh_caches *caches,
-				  struct kvh_error *error)
+                                  struct kvh_error *error)
 {
 	worker->regions = kvh_calloc(caches->memory_count, sizeof(*worker->regions));
 	if (!worker->regions)
@@ -94,7 +94,7 @@ static kvh_status register_memory(struct kvh_worker *worker, const struct kvh_ca
 	for (size_t i = 0; i < caches->memory_count; i++) {
 		const struct kvh_memory *memory = &caches->memory[i];
 		kvh_status status = kvh_store_register(worker->store, memory->addr, memory->bytes,
-						       memory->kind, &worker->regions[i], error);
+		                                       memory->kind, &worker->regions[i], error);
 
 		if (status)
 			return status;
@@ -113,32 +113,32 @@ static void undo_memory(struct kvh_worker *worker)
 }
 
 static kvh_status check_caches(struct kvh_worker *worker, const struct kvh_caches *caches,
-			       struct kvh_error *error)
+                               struct kvh_error *error)
 {
 	if (!caches || caches->struct_bytes < sizeof(*caches) || !caches->memory ||
 	    !caches->memory_count || !caches->regions || !caches->region_count ||
 	    !caches->block_counts)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"register_caches: memory, regions and block_counts must be given");
+		                "register_caches: memory, regions and block_counts must be given");
 	if (caches->memory_count > KVH_REGIONS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"register_caches: %zu memory ranges, at most %d",
-				caches->memory_count, KVH_REGIONS_MAX);
+		                "register_caches: %zu memory ranges, at most %d",
+		                caches->memory_count, KVH_REGIONS_MAX);
 	if (caches->region_count > KVH_SEGMENTS_MAX * (size_t)KVH_GROUPS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"register_caches: %zu cache regions are too many",
-				caches->region_count);
+		                "register_caches: %zu cache regions are too many",
+		                caches->region_count);
 	for (size_t i = 0; i < caches->region_count; i++) {
 		if (caches->regions[i].group >= worker->group_count)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"register_caches: region %zu names group %u of %zu", i,
-					caches->regions[i].group, worker->group_count);
+			                "register_caches: region %zu names group %u of %zu", i,
+			                caches->regions[i].group, worker->group_count);
 	}
 	return KVH_OK;
 }
 
 kvh_status kvh_worker_register_caches(struct kvh_worker *worker, const struct kvh_caches *caches,
-				      struct kvh_error *error)
+                                      struct kvh_error *error)
 {
 	kvh_status status = kvh_worker_usable(worker);
 	bool taken;
@@ -152,8 +152,8 @@ kvh_status kvh_worker_register_caches(struct kvh_worker *worker, const struct kv
 	kvh_worker_unlock(worker);
 	if (taken)
 		return kvh_fail(error, KVH_BUSY,
-				"register_caches: caches are registered already, or the worker "
-				"closes");
+		                "register_caches: caches are registered already, or the worker "
+		                "closes");
 	status = register_memory(worker, caches, error);
 	for (uint32_t g = 0; g < worker->group_count && !status; g++) {
 		if (worker->groups[g].participates)

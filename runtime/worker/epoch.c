@@ -6,26 +6,18 @@
 #include "base/fault.h"
 #include "layout/keys.h"
 
-struct prefix_place {
-	uint32_t group;
-	uint32_t key_rank;
-	uint32_t pcp_rank;
-	uint32_t dcp_rank;
-	uint32_t pp_rank;
-};
-
-static kvh_status intern(struct kvh_worker *worker, const struct prefix_place *place,
-			 const struct kvh_prefix *identity, uint32_t *prefix_id,
-			 struct kvh_error *error)
+static kvh_status intern(struct kvh_worker *worker, uint32_t group,
+                         const struct kvh_key_ranks *ranks, const struct kvh_prefix *identity,
+                         uint32_t *prefix_id, struct kvh_error *error)
 {
-	struct kvh_key_parts parts = {.cache_prefix = worker->cache_prefix,
-				      .model = worker->model,
-				      .name_space = worker->sharding.name_space,
-				      .tp_rank = place->key_rank,
-				      .pcp_rank = place->pcp_rank,
-				      .dcp_rank = place->dcp_rank,
-				      .pp_rank = place->pp_rank,
-				      .group = place->group};
+	const struct kvh_key_parts parts = {.cache_prefix = worker->cache_prefix,
+	                                    .model = worker->model,
+	                                    .name_space = worker->sharding.name_space,
+	                                    .tp_rank = ranks->tp_rank,
+	                                    .pcp_rank = ranks->pcp_rank,
+	                                    .dcp_rank = ranks->dcp_rank,
+	                                    .pp_rank = ranks->pp_rank,
+	                                    .group = group};
 	struct kvh_prefix_text text;
 	struct kvh_prefix prefix = *identity;
 	kvh_status status = kvh_key_compose(&parts, &text, error);
@@ -39,39 +31,34 @@ static kvh_status intern(struct kvh_worker *worker, const struct prefix_place *p
 }
 
 static kvh_status intern_own(struct kvh_worker *worker, uint32_t group,
-			     const struct kvh_prefix *identity, uint32_t *ids,
-			     struct kvh_error *error)
+                             const struct kvh_prefix *identity, uint32_t *ids,
+                             struct kvh_error *error)
 {
-	for (uint32_t shard = 0; shard < worker->sharding.shards_per_rank; shard++) {
-		const struct prefix_place place = {
-			.group = group,
-			.key_rank = kvh_shard_key_rank(&worker->sharding, worker->tp_rank,
-						       worker->groups[group].factor, shard),
-			.pcp_rank = worker->pcp_rank,
-			.dcp_rank = worker->dcp_rank,
-			.pp_rank = worker->pp_rank};
-		kvh_status status = intern(worker, &place, identity, &ids[shard], error);
+	struct kvh_key_ranks ranks = {.pcp_rank = worker->ranks.pcp_rank,
+	                              .dcp_rank = worker->ranks.dcp_rank,
+	                              .pp_rank = worker->ranks.pp_rank};
 
+	for (uint32_t shard = 0; shard < worker->sharding.shards_per_rank; shard++) {
+		kvh_status status;
+
+		ranks.tp_rank = kvh_shard_key_rank(&worker->sharding, worker->tp_rank,
+		                                   worker->groups[group].factor, shard);
+		status = intern(worker, group, &ranks, identity, &ids[shard], error);
 		if (status)
 			return status;
 	}
 	return KVH_OK;
 }
 
-/* All ranks that write this group, the stages of the pipeline innermost. */
+/* All ranks that write this group. */
 static kvh_status intern_lookup(struct kvh_worker *worker, uint32_t group,
-				const struct kvh_prefix *identity, uint32_t *ids,
-				struct kvh_error *error)
+                                const struct kvh_prefix *identity, uint32_t *ids,
+                                struct kvh_error *error)
 {
-	for (size_t i = 0; i < worker->group_namespaces[group]; i++) {
-		size_t rest = i / worker->pp_size;
-		uint32_t key_rank = (uint32_t)(rest / worker->pcp_size);
-		const struct prefix_place place = {.group = group,
-						   .key_rank = key_rank,
-						   .pcp_rank = (uint32_t)(rest % worker->pcp_size),
-						   .dcp_rank = key_rank % worker->dcp_size,
-						   .pp_rank = (uint32_t)(i % worker->pp_size)};
-		kvh_status status = intern(worker, &place, identity, &ids[i], error);
+	for (uint32_t i = 0; i < worker->group_namespaces[group]; i++) {
+		const struct kvh_key_ranks ranks = kvh_key_ranks_at(
+			&worker->sharding, &worker->ranks, &worker->groups[group].config, i);
+		kvh_status status = intern(worker, group, &ranks, identity, &ids[i], error);
 
 		if (status)
 			return status;
@@ -80,14 +67,14 @@ static kvh_status intern_lookup(struct kvh_worker *worker, uint32_t group,
 }
 
 kvh_status kvh_epoch_create(struct kvh_worker *worker, const void *identity, size_t identity_bytes,
-			    struct worker_epoch **out, struct kvh_error *error)
+                            struct worker_epoch **out, struct kvh_error *error)
 {
 	size_t ids = worker->own_count + worker->lookup_count;
 	struct worker_epoch *epoch = kvh_calloc(1, sizeof(*epoch) + ids * sizeof(uint32_t));
 	const struct kvh_prefix prefix = {.struct_bytes = sizeof(prefix),
-					  .identity = identity,
-					  .identity_bytes = identity_bytes,
-					  .hash_bytes = worker->hash_bytes};
+	                                  .identity = identity,
+	                                  .identity_bytes = identity_bytes,
+	                                  .hash_bytes = worker->hash_bytes};
 
 	if (!epoch)
 		return KVH_NO_MEMORY;
@@ -99,11 +86,11 @@ kvh_status kvh_epoch_create(struct kvh_worker *worker, const void *identity, siz
 		if (!worker->groups[group].participates)
 			continue;
 		status = intern_own(worker, group, &prefix,
-				    epoch->own + worker->group_first_own[group], error);
+		                    epoch->own + worker->group_first_own[group], error);
 		if (!status)
 			status = intern_lookup(worker, group, &prefix,
-					       epoch->lookup + worker->group_first_lookup[group],
-					       error);
+			                       epoch->lookup + worker->group_first_lookup[group],
+			                       error);
 		if (status) {
 			kvh_epoch_destroy(epoch);
 			return status;
@@ -126,7 +113,7 @@ void kvh_epoch_release(struct kvh_worker *worker, struct worker_epoch *epoch)
 }
 
 kvh_status kvh_worker_set_epoch(struct kvh_worker *worker, const void *identity,
-				size_t identity_bytes, struct kvh_error *error)
+                                size_t identity_bytes, struct kvh_error *error)
 {
 	struct worker_epoch *epoch, *old;
 	kvh_status status = kvh_worker_usable(worker);

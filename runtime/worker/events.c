@@ -29,7 +29,7 @@ void kvh_events_begin(struct save_run *run)
 	if (!save->has_token_ids)
 		return;
 	tokens = make_tokens(joins ? kept->start : save->token_ids_start,
-			     before + save->token_id_count);
+	                     before + save->token_id_count);
 	if (!tokens)
 		return; /* events without token ids, as if none were given */
 	if (before)
@@ -78,7 +78,7 @@ static uint64_t last_8_bytes(const uint8_t *hash, uint32_t hash_bytes)
 }
 
 static void set_hashes(const struct save_run *run, const struct kvh_chunk *chunk,
-		       uint64_t hash_index, struct kvh_stored_event *event)
+                       uint64_t hash_index, struct kvh_stored_event *event)
 {
 	const struct kvh_worker *worker = run->worker;
 	const uint8_t *hashes = run->job->hashes;
@@ -89,8 +89,8 @@ static void set_hashes(const struct save_run *run, const struct kvh_chunk *chunk
 	memcpy(event->hash, hash, worker->hash_bytes);
 	event->hash_integer = last_8_bytes(hash, worker->hash_bytes);
 	if (chunk->start_token >= worker->hash_tokens) {
-		const uint8_t *parent =
-			hashes + (chunk->start_token / worker->hash_tokens - 1) * worker->hash_bytes;
+		const uint8_t *parent = hashes + (chunk->start_token / worker->hash_tokens - 1) *
+		                                         worker->hash_bytes;
 
 		event->has_parent = true;
 		memcpy(event->parent_hash, parent, worker->hash_bytes);
@@ -99,15 +99,15 @@ static void set_hashes(const struct save_run *run, const struct kvh_chunk *chunk
 }
 
 static struct kvh_stored_event *make_event(const struct save_run *run,
-					   const struct batch_item *item)
+                                           const struct batch_item *item)
 {
 	const struct kvh_worker *worker = run->worker;
 	uint32_t block_tokens = worker->groups[item->group].config.block_tokens;
 	const struct kvh_chunk chunk = kvh_chunk_at(item->chunk, block_tokens, worker->hash_tokens,
-						    run->job->save.floored_tokens);
+	                                            run->job->save.floored_tokens);
 	const struct kept_tokens *tokens = run->tokens;
 	bool covered = tokens && tokens->start <= chunk.start_token &&
-		       chunk.end_token <= tokens->start + tokens->count;
+	               chunk.end_token <= tokens->start + tokens->count;
 	size_t id_count = covered ? chunk.end_token - chunk.start_token : 0;
 	struct kvh_stored_event *event = kvh_calloc(1, sizeof(*event) + id_count * sizeof(int32_t));
 	int32_t *ids;

@@ -27,7 +27,7 @@ static void push(struct kvh_worker *worker, const struct kvh_evicted_key *key, k
 		worker->stats.events_dropped++;
 	}
 	slot = &worker->evicted[(worker->evicted_first + worker->evicted_count++) %
-				KVH_EVICTED_RING];
+	                        KVH_EVICTED_RING];
 	*slot = (struct kvh_completion){.kind = KVH_EVICTED, .status = status};
 	if (key)
 		slot->evicted = *key;

@@ -150,8 +150,8 @@ struct sleepers {
 struct worker_group {
 	struct kvh_group config;
 	bool participates;
-	uint32_t factor;   /* */
-	uint32_t put_step; /* */
+	uint32_t factor;             /* */
+	uint32_t put_step;           /* */
 	struct kvh_layout **layouts; /* one per shard; NULL before register_caches */
 	size_t value_bytes;          /* of one shard's object */
 	uint64_t block_count;
@@ -186,14 +186,15 @@ struct kvh_worker {
 	struct kvh_sharding sharding;
 	char *model;
 	char *cache_prefix;
-	uint32_t tp_rank, tp_size, pcp_rank, pcp_size, dcp_rank, dcp_size, pp_rank, pp_size;
+	struct kvh_worker_config ranks; /* ranks and sizes only; sizes are at least 1 */
+	uint32_t tp_rank;
 	uint32_t hash_tokens, hash_bytes, lcm_tokens;
 	bool partial_hits, events, integer_hashes, lifecycle_groups, tier_log;
 	uint64_t staging_raw_bytes, staging_usable_bytes; /* 0: no budget */
 	uint64_t max_queued_jobs, max_queued_bytes;
 	uint32_t load_threads;
-	uint64_t pressure_probe_ns;  /* 0: never */
-	uint64_t load_timeout_ns;    /* 0: never */
+	uint64_t pressure_probe_ns; /* 0: never */
+	uint64_t load_timeout_ns;   /* 0: never */
 	kvh_record_fn record;
 	void *record_user;
 	uint64_t process_id;
@@ -201,7 +202,7 @@ struct kvh_worker {
 	struct worker_group groups[KVH_GROUPS_MAX];
 	size_t group_first_own[KVH_GROUPS_MAX];    /* index into epoch->own */
 	size_t group_first_lookup[KVH_GROUPS_MAX]; /* index into epoch->lookup */
-	size_t group_namespaces[KVH_GROUPS_MAX];
+	uint32_t group_namespaces[KVH_GROUPS_MAX];
 	size_t own_count, lookup_count;
 
 	/* Set once by register_caches. */
@@ -248,19 +249,18 @@ void kvh_worker_unlock(struct kvh_worker *worker) KVH_RELEASE(kvh_role_worker);
 kvh_status kvh_worker_usable(const struct kvh_worker *worker);
 
 /* epoch.c */
-kvh_status kvh_epoch_create(struct kvh_worker *worker, const void *identity,
-			    size_t identity_bytes, struct worker_epoch **epoch,
-			    struct kvh_error *error);
+kvh_status kvh_epoch_create(struct kvh_worker *worker, const void *identity, size_t identity_bytes,
+                            struct worker_epoch **epoch, struct kvh_error *error);
 void kvh_epoch_destroy(struct worker_epoch *epoch);
 void kvh_epoch_release(struct kvh_worker *worker, struct worker_epoch *epoch)
 	KVH_REQUIRES(kvh_role_worker);
 
 /* config.c */
 kvh_status kvh_worker_check_identity(const void *identity, size_t identity_bytes, bool none,
-				     struct kvh_error *error);
+                                     struct kvh_error *error);
 /* Checks the whole configuration and fills the immutable part of the worker from it. */
 kvh_status kvh_worker_configure(struct kvh_worker *worker, const struct kvh_worker_config *config,
-				struct kvh_error *error);
+                                struct kvh_error *error);
 
 /* caches.c */
 void kvh_caches_release(struct kvh_worker *worker);
@@ -282,8 +282,8 @@ void kvh_ledger_drop(struct kvh_worker *worker, struct worker_request *request)
 void kvh_ledger_drop_all(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_worker);
 void kvh_ledger_cancel_loads(struct kvh_worker *worker, struct worker_request *request)
 	KVH_REQUIRES(kvh_role_worker);
-bool kvh_ledger_is_unstorable(const struct worker_request *request, uint32_t group,
-			      uint64_t chunk) KVH_REQUIRES(kvh_role_worker);
+bool kvh_ledger_is_unstorable(const struct worker_request *request, uint32_t group, uint64_t chunk)
+	KVH_REQUIRES(kvh_role_worker);
 /* True when it was not marked before. */
 bool kvh_ledger_mark_unstorable(struct worker_request *request, uint32_t group, uint64_t chunk)
 	KVH_REQUIRES(kvh_role_worker);
@@ -308,8 +308,7 @@ void kvh_jobs_drop_queued(struct kvh_worker *worker, struct worker_job *job, kvh
 /* Every job in doubt is confirmed: no byte can move. */
 void kvh_jobs_confirm(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_worker);
 void kvh_jobs_expire_loads(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_worker);
-void kvh_job_free(struct kvh_worker *worker, struct worker_job *job)
-	KVH_REQUIRES(kvh_role_worker);
+void kvh_job_free(struct kvh_worker *worker, struct worker_job *job) KVH_REQUIRES(kvh_role_worker);
 
 /* threads.c */
 kvh_status kvh_threads_start(struct kvh_worker *worker, uint32_t load_threads);
@@ -323,7 +322,7 @@ uint32_t kvh_worker_shards(const struct kvh_worker *worker);
 
 /* submit_save.c: bytes of all blocks of tokens from .. to. */
 uint64_t kvh_save_source_bytes(const struct kvh_worker *worker, uint64_t from_tokens,
-			       uint64_t to_tokens);
+                               uint64_t to_tokens);
 
 /* pressure.c */
 /* whether the job's request is to be skipped now; a probe that is due says no (D-7). */
@@ -339,7 +338,7 @@ void kvh_evicted_collect(struct kvh_worker *worker);
 
 /* Waits for the engine's event, in slices so that a cancel is seen. */
 kvh_status kvh_job_wait_event(struct kvh_worker *worker, struct worker_job *job,
-			      kvh_deadline deadline_ns);
+                              kvh_deadline deadline_ns);
 
 /* records.c: counts the call and tells the caller's record function. */
 void kvh_worker_record(struct kvh_worker *worker, const struct kvh_record *record);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger: which jobs of which request are live, and what each life of a request knows. */
+/* The ledger: which jobs of which request are live, and what each life of a request knows (R-11,
+ * R-24). */
 #include "worker/internal.h"
 
 #include <string.h>
@@ -210,7 +211,7 @@ static void sweep_finishing(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_wor
 }
 
 kvh_status kvh_worker_finish(struct kvh_worker *worker, const struct kvh_request_id *requests,
-			     size_t count)
+                             size_t count)
 {
 	kvh_status status = kvh_worker_usable(worker);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One load: which keys, in which order, in which gets, and what each block's fate is. */
+/* One load: which keys, in which order, in which gets, and what each block's fate is (R-30 to
+ * R-39). */
 #include "worker/internal.h"
 
 #include "base/fault.h"
@@ -26,14 +27,13 @@ static kvh_status build_batch(struct load_run *run)
 		return status;
 	for (size_t i = 0; i < job->load.chunk_count; i++) {
 		const struct load_chunk *chunk = &job->load.chunks[i];
-		const uint32_t *prefixes =
-			job->epoch->own + worker->group_first_own[chunk->group];
+		const uint32_t *prefixes = job->epoch->own + worker->group_first_own[chunk->group];
 
 		for (uint32_t shard = 0; shard < shards; shard++) {
-			const struct kvh_key key = {
-				.hash = job->hashes + chunk->hash_index * worker->hash_bytes,
-				.hash_bytes = worker->hash_bytes,
-				.prefix_id = prefixes[shard]};
+			const struct kvh_key key = {.hash = job->hashes +
+			                                    chunk->hash_index * worker->hash_bytes,
+			                            .hash_bytes = worker->hash_bytes,
+			                            .prefix_id = prefixes[shard]};
 			const struct kvh_value value = {
 				.layout = worker->groups[chunk->group].layouts[shard],
 				.block_id = (uint64_t)chunk->block_id};
@@ -73,8 +73,8 @@ static void count_tiers(struct load_run *run, size_t first, size_t count)
 {
 	struct kvh_worker *worker = run->worker;
 	const struct kvh_call call = {.struct_bytes = sizeof(call),
-				      .cancel = &run->job->cancel,
-				      .deadline_ns = run->job->load.deadline_ns};
+	                              .cancel = &run->job->cancel,
+	                              .deadline_ns = run->job->load.deadline_ns};
 	enum kvh_tier *tiers = kvh_calloc(count, sizeof(*tiers));
 	uint64_t keys[3] = {0}, bytes[3] = {0};
 
@@ -97,11 +97,11 @@ static void count_tiers(struct load_run *run, size_t first, size_t count)
 	worker->stats.load_unknown_bytes += bytes[KVH_TIER_UNKNOWN];
 	kvh_worker_unlock(worker);
 	kvh_log_line(&worker->log, KVH_LOG_INFO,
-		     "load job %llu: %llu keys in memory, %llu on disk, %llu unknown",
-		     (unsigned long long)run->job->job_id,
-		     (unsigned long long)keys[KVH_TIER_MEMORY],
-		     (unsigned long long)keys[KVH_TIER_DISK],
-		     (unsigned long long)keys[KVH_TIER_UNKNOWN]);
+	             "load job %llu: %llu keys in memory, %llu on disk, %llu unknown",
+	             (unsigned long long)run->job->job_id,
+	             (unsigned long long)keys[KVH_TIER_MEMORY],
+	             (unsigned long long)keys[KVH_TIER_DISK],
+	             (unsigned long long)keys[KVH_TIER_UNKNOWN]);
 }
 
 /* What the keys of one get have come to. */
@@ -122,7 +122,7 @@ static kvh_status key_status(const struct kvh_result *result, uint64_t wanted_by
 }
 
 static void settle_key(struct load_run *run, size_t i, kvh_status call_status,
-		       struct get_outcome *out)
+                       struct get_outcome *out)
 {
 	const struct kvh_result *result = &run->batch->results[i];
 	struct load_chunk *chunk = &run->job->load.chunks[run->batch->items[i].chunk];
@@ -157,9 +157,9 @@ static void account(struct load_run *run, size_t count, const struct get_outcome
 	kvh_worker_unlock(worker);
 	if (out->first)
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
-			     "load job %llu: %zu of %zu keys failed, first because of %d (%s)",
-			     (unsigned long long)run->job->job_id, out->failed_count, count,
-			     out->first, kvh_strstatus(out->first));
+		             "load job %llu: %zu of %zu keys failed, first because of %d (%s)",
+		             (unsigned long long)run->job->job_id, out->failed_count, count,
+		             out->first, kvh_strstatus(out->first));
 }
 
 /* One get of count keys. */
@@ -167,8 +167,8 @@ static kvh_status get_some(struct load_run *run, size_t first, size_t count)
 {
 	struct kvh_worker *worker = run->worker;
 	const struct kvh_call call = {.struct_bytes = sizeof(call),
-				      .cancel = &run->job->cancel,
-				      .deadline_ns = run->job->load.deadline_ns};
+	                              .cancel = &run->job->cancel,
+	                              .deadline_ns = run->job->load.deadline_ns};
 	struct kvh_batch view = kvh_batch_view(run->batch, first, count);
 	struct kvh_record record = {
 		.name = KVH_RECORD_LOAD_GET, .key_count = count, .job_id = run->job->job_id};
@@ -195,7 +195,8 @@ static kvh_status get_some(struct load_run *run, size_t first, size_t count)
 	return out.first;
 }
 
-/* Sub-batches in order; after one that fails the rest is not fetched, but all of it is reported (D-3). */
+/* Sub-batches in order; after one that fails the rest is not fetched, but all of it is reported
+ * (D-3). */
 static kvh_status get_all(struct load_run *run)
 {
 	struct kvh_worker *worker = run->worker;
@@ -208,7 +209,7 @@ static kvh_status get_all(struct load_run *run)
 
 		if (worker->staging_raw_bytes)
 			count = kvh_staging_take(value_bytes, batch, first, batch->count,
-						 worker->staging_usable_bytes);
+			                         worker->staging_usable_bytes);
 		if (kvh_cancel_requested(&run->job->cancel))
 			return KVH_CANCELLED;
 		if (kvh_deadline_passed(worker->env, run->job->load.deadline_ns))
@@ -227,6 +228,9 @@ static kvh_status load(struct load_run *run)
 
 	if (kvh_cancel_requested(&job->cancel))
 		return KVH_CANCELLED;
+	status = (kvh_status)KVH_FAULT(WORKER_LOAD_BEGIN, job->request_id, job->request_id_bytes);
+	if (status)
+		return status;
 	if (!job->load.chunk_count)
 		return KVH_OK; /* D-1 */
 	status = build_batch(run);
@@ -237,10 +241,10 @@ static kvh_status load(struct load_run *run)
 		worker->stats.load_jobs_oversized++;
 		kvh_worker_unlock(worker);
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
-			     "load job %llu: an object is larger than the staging budget of %llu "
-			     "bytes; nothing is loaded",
-			     (unsigned long long)job->job_id,
-			     (unsigned long long)worker->staging_raw_bytes);
+		             "load job %llu: an object is larger than the staging budget of %llu "
+		             "bytes; nothing is loaded",
+		             (unsigned long long)job->job_id,
+		             (unsigned long long)worker->staging_raw_bytes);
 		return KVH_TOO_LARGE;
 	}
 	status = kvh_job_wait_event(worker, job, job->load.deadline_ns);

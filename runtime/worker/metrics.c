@@ -52,39 +52,40 @@ struct metric_row {
 static const struct metric_row counters[] = {
 	ROW("save_jobs_total", "", save_jobs, "Save jobs accepted."),
 	ROW("save_jobs_without_effect_total", "reason=\"stale\"", save_jobs_stale,
-	    "Save jobs that saved nothing, by reason."),
-	ROW("save_jobs_without_effect_total", "reason=\"pressure\"", save_jobs_pressure_skipped, ""),
+            "Save jobs that saved nothing, by reason."),
+	ROW("save_jobs_without_effect_total", "reason=\"pressure\"", save_jobs_pressure_skipped,
+            ""),
 	ROW("save_jobs_without_effect_total", "reason=\"not_due\"", save_jobs_not_due, ""),
 	ROW("save_jobs_without_effect_total", "reason=\"refused\"", save_jobs_refused, ""),
 	ROW("save_jobs_without_effect_total", "reason=\"failed\"", save_jobs_failed, ""),
 	ROW("save_keys_total", "outcome=\"present\"", save_keys_present,
-	    "Keys of save jobs, by outcome."),
+            "Keys of save jobs, by outcome."),
 	ROW("save_keys_total", "outcome=\"put\"", save_keys_put, ""),
 	ROW("save_keys_total", "outcome=\"failed\"", save_keys_failed, ""),
 	ROW("save_keys_total", "outcome=\"stored_by_other\"", save_keys_duplicate, ""),
 	ROW("save_bytes_total", "", save_bytes, "Bytes of batches that were stored whole."),
 	ROW("save_chunks_left_out_total", "reason=\"null\"", save_chunks_null,
-	    "Chunks that were not saved, by reason."),
+            "Chunks that were not saved, by reason."),
 	ROW("save_chunks_left_out_total", "reason=\"unstorable\"", save_chunks_unstorable, ""),
 	ROW("load_jobs_total", "", load_jobs, "Load jobs accepted."),
 	ROW("load_jobs_failed_total", "reason=\"error\"", load_jobs_failed,
-	    "Load jobs with blocks that are not known good, by reason."),
+            "Load jobs with blocks that are not known good, by reason."),
 	ROW("load_jobs_failed_total", "reason=\"cancelled\"", load_jobs_cancelled, ""),
 	ROW("load_jobs_failed_total", "reason=\"timeout\"", load_jobs_timed_out, ""),
 	ROW("load_jobs_oversized_total", "", load_jobs_oversized,
-	    "Load jobs refused by the staging budget."),
+            "Load jobs refused by the staging budget."),
 	ROW("load_keys_total", "", load_keys, "Keys asked for by loads."),
 	ROW("load_keys_failed_total", "reason=\"gone\"", load_keys_gone,
-	    "Keys that loads did not get, by reason."),
+            "Keys that loads did not get, by reason."),
 	ROW("load_keys_failed_total", "reason=\"lease_expired\"", load_keys_lease_expired, ""),
 	ROW("load_keys_failed_total", "reason=\"any\"", load_keys_failed, ""),
 	ROW("load_bytes_total", "", load_bytes, "Bytes loaded and known good."),
 	ROW("load_tier_keys_total", "tier=\"memory\"", load_memory_keys,
-	    "Keys of loads by the tier they were read from (tier_log)."),
+            "Keys of loads by the tier they were read from (tier_log)."),
 	ROW("load_tier_keys_total", "tier=\"disk\"", load_disk_keys, ""),
 	ROW("load_tier_keys_total", "tier=\"unknown\"", load_unknown_keys, ""),
 	ROW("load_tier_bytes_total", "tier=\"memory\"", load_memory_bytes,
-	    "Bytes of loads by the tier they were read from (tier_log)."),
+            "Bytes of loads by the tier they were read from (tier_log)."),
 	ROW("load_tier_bytes_total", "tier=\"disk\"", load_disk_bytes, ""),
 	ROW("load_tier_bytes_total", "tier=\"unknown\"", load_unknown_bytes, ""),
 	ROW("lookups_total", "", lookups, "Lookups answered."),
@@ -92,10 +93,11 @@ static const struct metric_row counters[] = {
 	ROW("lookup_query_tokens_total", "", lookup_query_tokens, "Tokens asked for by lookups."),
 	ROW("lookup_hit_tokens_total", "", lookup_hit_tokens, "Tokens that lookups found."),
 	ROW("pressure_episodes_total", "", pressure_episodes,
-	    "Times that NO_AVAILABLE_HANDLE pressure began."),
-	ROW("pressure_probes_total", "", pressure_probes, "Saves let through to test the pressure."),
+            "Times that NO_AVAILABLE_HANDLE pressure began."),
+	ROW("pressure_probes_total", "", pressure_probes,
+            "Saves let through to test the pressure."),
 	ROW("jobs_in_doubt_total", "", in_doubt_jobs,
-	    "Jobs whose bytes could still move when their call had returned."),
+            "Jobs whose bytes could still move when their call had returned."),
 	ROW("events_total", "outcome=\"reported\"", events_reported, "Stored-block events."),
 	ROW("events_total", "outcome=\"dropped\"", events_dropped, ""),
 	ROW("wakeups_total", "", wakeups, "Wake-ups of worker threads."),
@@ -112,7 +114,7 @@ static const struct metric_row gauges[] = {
 };
 
 static void add_rows(struct kvh_text *text, const struct kvh_worker_stats *stats,
-		     const struct metric_row *rows, size_t count, const char *type)
+                     const struct metric_row *rows, size_t count, const char *type)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint64_t value;
@@ -125,7 +127,7 @@ static void add_rows(struct kvh_text *text, const struct kvh_worker_stats *stats
 }
 
 kvh_status kvh_worker_stats_text(struct kvh_worker *worker, char *out, size_t capacity,
-				 size_t *needed_bytes)
+                                 size_t *needed_bytes)
 {
 	struct kvh_worker_stats stats = {.struct_bytes = sizeof(stats)};
 	struct kvh_text text;
@@ -140,7 +142,7 @@ kvh_status kvh_worker_stats_text(struct kvh_worker *worker, char *out, size_t ca
 	add_rows(&text, &stats, counters, sizeof(counters) / sizeof(counters[0]), "counter");
 	add_rows(&text, &stats, gauges, sizeof(gauges) / sizeof(gauges[0]), "gauge");
 	kvh_text_metric(&text, "kvhold_worker_pressure", "gauge",
-			"1 while NO_AVAILABLE_HANDLE pressure is on.");
+	                "1 while NO_AVAILABLE_HANDLE pressure is on.");
 	kvh_text_sample(&text, "kvhold_worker_pressure", "", stats.pressure);
 	return kvh_text_end(&text, needed_bytes);
 }

@@ -72,7 +72,7 @@ static bool take_one(struct kvh_worker *worker, struct kvh_completion *out)
 }
 
 kvh_status kvh_worker_poll(struct kvh_worker *worker, struct kvh_completion *completions,
-			   size_t entry_bytes, size_t capacity, size_t *count)
+                           size_t entry_bytes, size_t capacity, size_t *count)
 {
 	kvh_status status = kvh_worker_usable(worker);
 	size_t taken = 0;
@@ -92,7 +92,7 @@ kvh_status kvh_worker_poll(struct kvh_worker *worker, struct kvh_completion *com
 }
 
 kvh_status kvh_worker_cancel(struct kvh_worker *worker, uint64_t job_id,
-			     enum kvh_cancel_outcome *outcome)
+                             enum kvh_cancel_outcome *outcome)
 {
 	kvh_status status = kvh_worker_usable(worker);
 	enum kvh_cancel_outcome found = KVH_CANCEL_ALREADY_DONE;

@@ -36,7 +36,8 @@ void kvh_pressure_raise(struct kvh_worker *worker, struct worker_request *reques
 		worker->stats.pressure_episodes++;
 		arm_probe(worker, worker->pressure_probe_ns);
 	} else if (probe) {
-		arm_probe(worker, wait_ns < PROBE_WAIT_MAX_NS / 2 ? wait_ns * 2 : PROBE_WAIT_MAX_NS);
+		arm_probe(worker,
+		          wait_ns < PROBE_WAIT_MAX_NS / 2 ? wait_ns * 2 : PROBE_WAIT_MAX_NS);
 	}
 	if (request && !request->skipped) {
 		request->skipped = true;

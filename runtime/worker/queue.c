@@ -52,7 +52,7 @@ static void wake_one(struct kvh_worker *worker, bool is_load) KVH_REQUIRES(kvh_r
 	sleepers->signalled++;
 	worker->stats.wakeups++;
 	worker->env->ops->cond_signal(worker->env->ctx,
-				      is_load ? worker->load_ready : worker->save_ready);
+	                              is_load ? worker->load_ready : worker->save_ready);
 }
 
 void kvh_jobs_enter(struct kvh_worker *worker, struct worker_job *job)
@@ -64,8 +64,8 @@ void kvh_jobs_enter(struct kvh_worker *worker, struct worker_job *job)
 		uint64_t deadline_ns = job->load.deadline_ns;
 
 		kvh_queue_push(&worker->loads, job);
-		if (deadline_ns && (!worker->next_load_deadline_ns ||
-				    deadline_ns < worker->next_load_deadline_ns))
+		if (deadline_ns &&
+		    (!worker->next_load_deadline_ns || deadline_ns < worker->next_load_deadline_ns))
 			worker->next_load_deadline_ns = deadline_ns;
 	} else {
 		kvh_queue_push(&worker->saves, job);

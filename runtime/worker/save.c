@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The normal save: from the saved offset to the job's end, and where the offset goes. */
+/* The normal save: from the saved offset to the job's end, and where the offset goes (R-13 to
+ * R-16). */
 #include "worker/save.h"
 
 #include "base/fault.h"
@@ -45,7 +46,7 @@ static void add_group(struct save_run *run, uint32_t g, bool any_unstorable)
 		    !kvh_chunk_is_mine(c, group->put_step, worker->tp_rank, g))
 			continue;
 		chunk = kvh_chunk_at(c, group->config.block_tokens, worker->hash_tokens,
-				     run->job->save.floored_tokens);
+		                     run->job->save.floored_tokens);
 		if (table->ids[c] == KVH_NULL_BLOCK) {
 			run->null_count++;
 			/* D-12; in the other kinds such blocks are normal. */
@@ -67,9 +68,9 @@ static kvh_status select_chunks(struct save_run *run)
 	struct kvh_worker *worker = run->worker;
 	const struct save_part *save = &run->job->save;
 	struct kvh_masks *masks = &run->thread->masks;
-	kvh_status status = kvh_store_mask(worker->coordinator, save->floored_tokens,
-					   run->start_tokens, save->has_replay,
-					   save->replay_tokens, masks);
+	kvh_status status =
+		kvh_store_mask(worker->coordinator, save->floored_tokens, run->start_tokens,
+	                       save->has_replay, save->replay_tokens, masks);
 	bool any_unstorable;
 	size_t count = 0;
 
@@ -106,14 +107,14 @@ static void mark_unstorable(struct save_run *run)
 		stop_at(run, item->group, item->chunk);
 		if (run->job->request)
 			marked += kvh_ledger_mark_unstorable(run->job->request, item->group,
-							     item->chunk);
+			                                     item->chunk);
 	}
 	worker->stats.save_chunks_unstorable += marked;
 	kvh_worker_unlock(worker);
 	if (marked)
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
-			     "save job %llu: %zu chunks can never be stored here; not tried again",
-			     (unsigned long long)run->job->job_id, marked);
+		             "save job %llu: %zu chunks can never be stored here; not tried again",
+		             (unsigned long long)run->job->job_id, marked);
 }
 
 static kvh_status save_normal(struct save_run *run, bool *failed)
@@ -132,7 +133,9 @@ static kvh_status save_normal(struct save_run *run, bool *failed)
 	run->only_permanent = false;
 	if (job->save.floored_tokens <= run->start_tokens)
 		return KVH_OK;
-	status = select_chunks(run);
+	status = (kvh_status)KVH_FAULT(WORKER_SAVE_NORMAL, job->request_id, job->request_id_bytes);
+	if (!status)
+		status = select_chunks(run);
 	if (!status)
 		status = kvh_save_store(run);
 	job->save.raised |= run->exists_failed;
@@ -199,6 +202,9 @@ void kvh_save_run(struct worker_thread *thread, struct worker_job *job)
 	bool failed = status != KVH_OK;
 
 	run.ran = !failed;
+	if (!status)
+		status = (kvh_status)KVH_FAULT(WORKER_SAVE_BEGIN, job->request_id,
+		                               job->request_id_bytes);
 	if (!status)
 		status = kvh_save_tail(&run);
 	if (!status)

@@ -19,7 +19,7 @@ uint64_t kvh_staging_usable(uint64_t raw_bytes, double ratio)
 }
 
 size_t kvh_staging_take(uint64_t (*bytes_of)(const void *user, size_t index), const void *user,
-			size_t first, size_t count, uint64_t usable_bytes)
+                        size_t first, size_t count, uint64_t usable_bytes)
 {
 	uint64_t sum = 0;
 	size_t taken = 0;

@@ -18,6 +18,6 @@ uint64_t kvh_staging_usable(uint64_t raw_bytes, double ratio);
  * at least one. bytes_of: the value bytes of a key.
  */
 size_t kvh_staging_take(uint64_t (*bytes_of)(const void *user, size_t index), const void *user,
-			size_t first, size_t count, uint64_t usable_bytes);
+                        size_t first, size_t count, uint64_t usable_bytes);
 
 #endif

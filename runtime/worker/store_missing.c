@@ -6,7 +6,7 @@
 enum { EVENT_SLICE_NS = 50 * 1000 * 1000 };
 
 void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t hash_index,
-		  int32_t block_id)
+                  int32_t block_id)
 {
 	struct kvh_worker *worker = run->worker;
 	const struct worker_job *job = run->job;
@@ -14,10 +14,10 @@ void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t
 
 	for (uint32_t shard = 0; shard < kvh_worker_shards(worker); shard++) {
 		const struct kvh_key key = {.hash = job->hashes + hash_index * worker->hash_bytes,
-					    .hash_bytes = worker->hash_bytes,
-					    .prefix_id = prefixes[shard]};
+		                            .hash_bytes = worker->hash_bytes,
+		                            .prefix_id = prefixes[shard]};
 		const struct kvh_value value = {.layout = worker->groups[group].layouts[shard],
-						.block_id = (uint64_t)block_id};
+		                                .block_id = (uint64_t)block_id};
 		const struct batch_item item = {
 			.group = group, .shard = shard, .chunk = chunk, .hash_index = hash_index};
 
@@ -26,7 +26,7 @@ void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t
 }
 
 kvh_status kvh_job_wait_event(struct kvh_worker *worker, struct worker_job *job,
-			      kvh_deadline deadline_ns)
+                              kvh_deadline deadline_ns)
 {
 	const struct kvh_device *device = worker->device;
 	kvh_status status = KVH_OK;
@@ -60,8 +60,8 @@ static kvh_status ask_and_record(struct save_run *run)
 	struct kvh_worker *worker = run->worker;
 	struct worker_batch *batch = run->batch;
 	struct kvh_record record = {.name = KVH_RECORD_SAVE_EXISTS,
-				    .key_count = batch->count,
-				    .job_id = run->job->job_id};
+	                            .key_count = batch->count,
+	                            .job_id = run->job->job_id};
 	uint64_t begin_ns = kvh_now_ns(worker->env);
 	kvh_status status = ask(run, batch);
 
@@ -75,8 +75,8 @@ static kvh_status ask_and_record(struct save_run *run)
 }
 
 /*
- * D-11: "already exists" is as good as stored only when the object can be seen: the other writer may
- * have died before its commit.
+ * D-11: "already exists" is as good as stored only when the object can be seen: the other writer
+ * may have died before its commit.
  */
 static void settle_existing(struct save_run *run)
 {
@@ -124,7 +124,7 @@ struct put_outcome {
 static struct put_outcome read_results(struct save_run *run, kvh_status call_status)
 {
 	struct put_outcome out = {.status = call_status,
-				  .pressure = call_status == KVH_NO_AVAILABLE_HANDLE};
+	                          .pressure = call_status == KVH_NO_AVAILABLE_HANDLE};
 
 	for (size_t i = 0; i < run->batch->count; i++) {
 		const struct kvh_result *result = &run->batch->results[i];
@@ -138,7 +138,7 @@ static struct put_outcome read_results(struct save_run *run, kvh_status call_sta
 		out.permanent_count += kvh_result_is_permanent(result->value);
 		if (!out.status)
 			out.status = result->value >= INT32_MIN ? (kvh_status)result->value
-								: KVH_INTERNAL;
+			                                        : KVH_INTERNAL;
 	}
 	return out;
 }
@@ -162,13 +162,13 @@ static void account(struct save_run *run, const struct put_outcome *out, uint64_
 	kvh_worker_unlock(worker);
 	if (cleared)
 		kvh_log_line(&worker->log, KVH_LOG_INFO,
-			     "save job %llu: a whole batch was stored, pressure is over",
-			     (unsigned long long)run->job->job_id);
+		             "save job %llu: a whole batch was stored, pressure is over",
+		             (unsigned long long)run->job->job_id);
 	if (out->status)
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
-			     "save job %llu: %zu of %zu keys not stored, first because of %d (%s)",
-			     (unsigned long long)run->job->job_id, out->failed_count,
-			     run->batch->count, out->status, kvh_strstatus(out->status));
+		             "save job %llu: %zu of %zu keys not stored, first because of %d (%s)",
+		             (unsigned long long)run->job->job_id, out->failed_count,
+		             run->batch->count, out->status, kvh_strstatus(out->status));
 }
 
 static kvh_status put_missing(struct save_run *run)
@@ -180,9 +180,9 @@ static kvh_status put_missing(struct save_run *run)
 		.struct_bytes = sizeof(options),
 		.flags = worker->lifecycle_groups ? KVH_PUT_LIFECYCLE_GROUP : 0};
 	struct kvh_record record = {.name = KVH_RECORD_SAVE_PUT,
-				    .key_count = batch->count,
-				    .bytes = batch_bytes(batch),
-				    .job_id = run->job->job_id};
+	                            .key_count = batch->count,
+	                            .bytes = batch_bytes(batch),
+	                            .job_id = run->job->job_id};
 	uint64_t begin_ns = kvh_now_ns(worker->env);
 	struct kvh_batch view = kvh_batch_view(batch, 0, batch->count);
 	struct put_outcome out;
@@ -237,8 +237,8 @@ kvh_status kvh_save_store(struct save_run *run)
 	if (status) {
 		run->job->save.raised = true;
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
-			     "save job %llu: nothing is put, its event ended with %d (%s)",
-			     (unsigned long long)run->job->job_id, status, kvh_strstatus(status));
+		             "save job %llu: nothing is put, its event ended with %d (%s)",
+		             (unsigned long long)run->job->job_id, status, kvh_strstatus(status));
 		return status;
 	}
 	if (kvh_cancel_requested(&run->job->cancel))

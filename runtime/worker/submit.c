@@ -16,12 +16,12 @@ static kvh_status check_request(const struct kvh_request_id *request, struct kvh
 		return kvh_fail(error, KVH_INVALID_PARAMS, "request: empty id");
 	if (request->bytes > KVH_REQUEST_BYTES_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "request: id of %zu bytes, at most %d",
-				request->bytes, KVH_REQUEST_BYTES_MAX);
+		                request->bytes, KVH_REQUEST_BYTES_MAX);
 	return KVH_OK;
 }
 
 kvh_status kvh_submit_check(struct kvh_worker *worker, const struct job_input *in,
-			    struct kvh_error *error)
+                            struct kvh_error *error)
 {
 	kvh_status status = check_request(&in->request, error);
 	uint64_t hash_limit = KVH_TOKENS_MAX / worker->hash_tokens;
@@ -30,27 +30,27 @@ kvh_status kvh_submit_check(struct kvh_worker *worker, const struct job_input *i
 		return status;
 	if (in->token_count > KVH_TOKENS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "token_count: %llu, at most %d",
-				(unsigned long long)in->token_count, KVH_TOKENS_MAX);
+		                (unsigned long long)in->token_count, KVH_TOKENS_MAX);
 	if (!in->blocks)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"blocks: NULL; one table per group must be given");
+		                "blocks: NULL; one table per group must be given");
 	if (in->hash_count && !in->hashes)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "hashes: NULL, but hash_count is %zu",
-				in->hash_count);
+		                in->hash_count);
 	if (in->hash_count > hash_limit)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "hash_count: %zu, at most %llu",
-				in->hash_count, (unsigned long long)hash_limit);
+		                in->hash_count, (unsigned long long)hash_limit);
 	if (in->needed_tokens / worker->hash_tokens > in->hash_count)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"hash_count: %zu hashes of %u tokens do not cover %llu tokens",
-				in->hash_count, worker->hash_tokens,
-				(unsigned long long)in->needed_tokens);
+		                "hash_count: %zu hashes of %u tokens do not cover %llu tokens",
+		                in->hash_count, worker->hash_tokens,
+		                (unsigned long long)in->needed_tokens);
 	return KVH_OK;
 }
 
 /* A short list may be a suffix: its blocks would go under the keys of other tokens. */
 kvh_status kvh_submit_check_tables(struct kvh_worker *worker, const struct job_input *in,
-				   struct kvh_error *error)
+                                   struct kvh_error *error)
 {
 	uint64_t keys = 0;
 
@@ -63,43 +63,43 @@ kvh_status kvh_submit_check_tables(struct kvh_worker *worker, const struct job_i
 			continue;
 		if (table->count && !table->ids)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"blocks[%zu].ids: NULL, but count is %zu", g, table->count);
+			                "blocks[%zu].ids: NULL, but count is %zu", g, table->count);
 		if (table->count < chunks)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"blocks[%zu]: %zu block ids, %llu tokens take %llu", g,
-					table->count, (unsigned long long)in->needed_tokens,
-					(unsigned long long)chunks);
+			                "blocks[%zu]: %zu block ids, %llu tokens take %llu", g,
+			                table->count, (unsigned long long)in->needed_tokens,
+			                (unsigned long long)chunks);
 		if (table->count > KVH_TOKENS_MAX)
 			return kvh_fail(error, KVH_INVALID_PARAMS, "blocks[%zu]: %zu block ids", g,
-					table->count);
+			                table->count);
 		keys += chunks * kvh_worker_shards(worker);
 	}
 	if (keys > KVH_BATCH_KEYS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "token_count: %llu keys, at most %d",
-				(unsigned long long)keys, KVH_BATCH_KEYS_MAX);
+		                (unsigned long long)keys, KVH_BATCH_KEYS_MAX);
 	return KVH_OK;
 }
 
 kvh_status kvh_submit_check_block(struct kvh_worker *worker, const char *what, size_t group,
-				  int64_t block_id, struct kvh_error *error)
+                                  int64_t block_id, struct kvh_error *error)
 {
 	if (block_id >= 0 && (uint64_t)block_id < worker->groups[group].block_count)
 		return KVH_OK;
 	return kvh_fail(error, KVH_INVALID_PARAMS, "%s: block %lld of group %zu, which has %llu",
-			what, (long long)block_id, group,
-			(unsigned long long)worker->groups[group].block_count);
+	                what, (long long)block_id, group,
+	                (unsigned long long)worker->groups[group].block_count);
 }
 
 /* The pieces that every job keeps; the caller counts its own beside them. */
 bool kvh_submit_count(const struct kvh_worker *worker, const struct job_input *in, size_t *bytes)
 {
 	bool fits = kvh_arena_count(bytes, 1, sizeof(struct worker_job)) &&
-		    kvh_arena_count(bytes, in->request.bytes, 1) &&
-		    kvh_arena_count(bytes, in->hash_count, worker->hash_bytes);
+	            kvh_arena_count(bytes, in->request.bytes, 1) &&
+	            kvh_arena_count(bytes, in->hash_count, worker->hash_bytes);
 
 	if (in->keeps_blocks) {
-		fits = fits && kvh_arena_count(bytes, worker->group_count,
-					       sizeof(struct kvh_block_table));
+		fits = fits &&
+		       kvh_arena_count(bytes, worker->group_count, sizeof(struct kvh_block_table));
 		for (size_t g = 0; fits && g < worker->group_count; g++) {
 			if (worker->groups[g].participates)
 				fits = kvh_arena_count(bytes, in->blocks[g].count, sizeof(int32_t));
@@ -110,7 +110,7 @@ bool kvh_submit_count(const struct kvh_worker *worker, const struct job_input *i
 
 /* Takes the pieces in the order in which they were counted. */
 struct worker_job *kvh_submit_build(const struct kvh_worker *worker, const struct job_input *in,
-				    size_t bytes, struct kvh_arena *arena)
+                                    size_t bytes, struct kvh_arena *arena)
 {
 	struct worker_job *job;
 
@@ -137,7 +137,7 @@ struct worker_job *kvh_submit_build(const struct kvh_worker *worker, const struc
 			if (!worker->groups[g].participates)
 				continue;
 			job->blocks[g].ids = kvh_arena_copy(arena, in->blocks[g].ids,
-							    in->blocks[g].count, sizeof(int32_t));
+			                                    in->blocks[g].count, sizeof(int32_t));
 			job->blocks[g].count = in->blocks[g].count;
 		}
 	}
@@ -145,7 +145,7 @@ struct worker_job *kvh_submit_build(const struct kvh_worker *worker, const struc
 }
 
 static kvh_status refuse_entry(struct kvh_worker *worker, const struct worker_job *job,
-			       struct kvh_error *error) KVH_REQUIRES(kvh_role_worker)
+                               struct kvh_error *error) KVH_REQUIRES(kvh_role_worker)
 {
 	if (worker->closing)
 		return kvh_fail(error, KVH_CLOSED, "the worker is closing");
@@ -153,24 +153,25 @@ static kvh_status refuse_entry(struct kvh_worker *worker, const struct worker_jo
 		return kvh_fail(error, KVH_INVALID_PARAMS, "no caches: call register_caches first");
 	if (kvh_map_get(&worker->jobs, &job->job_id, sizeof(job->job_id)))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"job_id: %llu is in use; ids are never reused",
-				(unsigned long long)job->job_id);
+		                "job_id: %llu is in use; ids are never reused",
+		                (unsigned long long)job->job_id);
 	if (job->is_load)
 		return KVH_OK;
 	if (worker->saves.count >= worker->max_queued_jobs)
 		return kvh_fail(error, KVH_BUSY, "%zu saves are queued (max_queued_jobs)",
-				worker->saves.count);
+		                worker->saves.count);
 	/* One job alone is always taken, however large. */
 	if (worker->saves.count &&
 	    (worker->queued_save_bytes >= worker->max_queued_bytes ||
 	     job->save.source_bytes > worker->max_queued_bytes - worker->queued_save_bytes))
-		return kvh_fail(error, KVH_BUSY, "%llu bytes of saves are queued (max_queued_bytes)",
-				(unsigned long long)worker->queued_save_bytes);
+		return kvh_fail(error, KVH_BUSY,
+		                "%llu bytes of saves are queued (max_queued_bytes)",
+		                (unsigned long long)worker->queued_save_bytes);
 	return KVH_OK;
 }
 
 kvh_status kvh_submit_enter(struct kvh_worker *worker, struct worker_job *job,
-			    struct kvh_error *error)
+                            struct kvh_error *error)
 {
 	struct worker_request *request;
 	kvh_status status;
@@ -220,6 +221,6 @@ kvh_status kvh_submit_ready(struct kvh_worker *worker, struct kvh_error *error)
 	kvh_worker_unlock(worker);
 	if (!registered)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"no caches: call register_caches first, and not after close");
+		                "no caches: call register_caches first, and not after close");
 	return KVH_OK;
 }

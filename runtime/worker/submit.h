@@ -23,18 +23,18 @@ struct job_input {
 /* Whether jobs can be handed in at all. */
 kvh_status kvh_submit_ready(struct kvh_worker *worker, struct kvh_error *error);
 kvh_status kvh_submit_check(struct kvh_worker *worker, const struct job_input *in,
-			    struct kvh_error *error);
+                            struct kvh_error *error);
 kvh_status kvh_submit_check_tables(struct kvh_worker *worker, const struct job_input *in,
-				   struct kvh_error *error);
+                                   struct kvh_error *error);
 kvh_status kvh_submit_check_block(struct kvh_worker *worker, const char *what, size_t group,
-				  int64_t block_id, struct kvh_error *error);
+                                  int64_t block_id, struct kvh_error *error);
 bool kvh_submit_count(const struct kvh_worker *worker, const struct job_input *in, size_t *bytes);
 /* The allocation: the job is its first piece. NULL: no memory. */
 struct worker_job *kvh_submit_build(const struct kvh_worker *worker, const struct job_input *in,
-				    size_t bytes, struct kvh_arena *arena);
+                                    size_t bytes, struct kvh_arena *arena);
 /* Enters a built job, or says why not (then the caller frees it). */
 kvh_status kvh_submit_enter(struct kvh_worker *worker, struct worker_job *job,
-			    struct kvh_error *error);
+                            struct kvh_error *error);
 /* Counts a refused save. */
 void kvh_submit_refused(struct kvh_worker *worker);
 

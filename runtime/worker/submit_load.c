@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handing in a load: its chunks are chosen here, so that a bad one is refused (R-30, R-31, D-21). */
+/* Handing in a load: its chunks are chosen here, so that a bad one is refused (R-30, R-31, D-21).
+ */
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/size.h"
@@ -15,42 +16,42 @@ struct load_plan {
 };
 
 static kvh_status check_tail_keys(struct kvh_worker *worker, const struct kvh_load_job *job,
-				  struct kvh_error *error)
+                                  struct kvh_error *error)
 {
 	if (job->tail_key_count && !job->tail_keys)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"tail_keys: NULL, but tail_key_count is %zu", job->tail_key_count);
+		                "tail_keys: NULL, but tail_key_count is %zu", job->tail_key_count);
 	if (job->tail_key_count > KVH_GROUPS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "tail_keys: %zu, at most %d",
-				job->tail_key_count, KVH_GROUPS_MAX);
+		                job->tail_key_count, KVH_GROUPS_MAX);
 	for (size_t i = 0; i < job->tail_key_count; i++) {
 		const struct kvh_tail_key *key = &job->tail_keys[i];
 		uint64_t chunk_end;
 
 		if (key->group >= worker->group_count)
-			return kvh_fail(error, KVH_INVALID_PARAMS, "tail_keys[%zu].group: %u of %zu",
-					i, key->group, worker->group_count);
+			return kvh_fail(error, KVH_INVALID_PARAMS,
+			                "tail_keys[%zu].group: %u of %zu", i, key->group,
+			                worker->group_count);
 		chunk_end = kvh_div_up(job->token_count,
-				       worker->groups[key->group].config.block_tokens) *
-			    worker->groups[key->group].config.block_tokens;
+		                       worker->groups[key->group].config.block_tokens) *
+		            worker->groups[key->group].config.block_tokens;
 		/* D-17: another place would name other tokens than the block holds. */
 		if (key->tokens % worker->hash_tokens || key->tokens < job->token_count ||
 		    key->tokens > chunk_end ||
 		    key->tokens / worker->hash_tokens > job->hash_count || !key->tokens)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"tail_keys[%zu].tokens: %llu is not a hash boundary from "
-					"%llu to %llu that a hash names",
-					i, (unsigned long long)key->tokens,
-					(unsigned long long)job->token_count,
-					(unsigned long long)chunk_end);
+			                "tail_keys[%zu].tokens: %llu is not a hash boundary from "
+			                "%llu to %llu that a hash names",
+			                i, (unsigned long long)key->tokens,
+			                (unsigned long long)job->token_count,
+			                (unsigned long long)chunk_end);
 	}
 	return KVH_OK;
 }
 
 static uint64_t first_chunk(const struct load_plan *plan, uint32_t group)
 {
-	return kvh_div_up(plan->start_tokens,
-			  plan->worker->groups[group].config.block_tokens);
+	return kvh_div_up(plan->start_tokens, plan->worker->groups[group].config.block_tokens);
 }
 
 static size_t count_chunks(const struct load_plan *plan)
@@ -69,9 +70,10 @@ static size_t count_chunks(const struct load_plan *plan)
 	return count;
 }
 
-/* a chunk that ends where the load ends is keyed by the tail boundary's hash, if there is one. */
+/* R-31: a chunk that ends where the load ends is keyed by the tail boundary's hash, if there is
+ * one. */
 static uint64_t hash_index(const struct load_plan *plan, uint32_t group,
-			   const struct kvh_chunk *chunk)
+                           const struct kvh_chunk *chunk)
 {
 	const struct kvh_load_job *job = plan->job;
 
@@ -82,8 +84,8 @@ static uint64_t hash_index(const struct load_plan *plan, uint32_t group,
 	return chunk->hash_index;
 }
 
-static kvh_status fill_group(const struct load_plan *plan, uint32_t group,
-			     struct load_chunk **out, struct kvh_error *error)
+static kvh_status fill_group(const struct load_plan *plan, uint32_t group, struct load_chunk **out,
+                             struct kvh_error *error)
 {
 	struct kvh_worker *worker = plan->worker;
 	const struct kvh_mask *mask = &plan->masks.group[group];
@@ -97,26 +99,26 @@ static kvh_status fill_group(const struct load_plan *plan, uint32_t group,
 		if (!kvh_mask_has(mask, c))
 			continue;
 		chunk = kvh_chunk_at(c, worker->groups[group].config.block_tokens,
-				     worker->hash_tokens, plan->job->token_count);
+		                     worker->hash_tokens, plan->job->token_count);
 		status = kvh_submit_check_block(worker, "blocks", group, ids[c], error);
 		if (status)
 			return status;
 		if (ids[c] == KVH_NULL_BLOCK)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"blocks[%u].ids[%llu]: the null block can't be loaded into",
-					group, (unsigned long long)c);
+			                "blocks[%u].ids[%llu]: the null block can't be loaded into",
+			                group, (unsigned long long)c);
 		*(*out)++ = (struct load_chunk){.group = group,
-						.block_index = (uint32_t)c,
-						.block_id = ids[c],
-						.failed = true,
-						.status = KVH_NO_ANSWER,
-						.hash_index = hash_index(plan, group, &chunk)};
+		                                .block_index = (uint32_t)c,
+		                                .block_id = ids[c],
+		                                .failed = true,
+		                                .status = KVH_NO_ANSWER,
+		                                .hash_index = hash_index(plan, group, &chunk)};
 	}
 	return KVH_OK;
 }
 
-static kvh_status build(struct load_plan *plan, const struct job_input *in,
-			struct worker_job **out, struct kvh_error *error)
+static kvh_status build(struct load_plan *plan, const struct job_input *in, struct worker_job **out,
+                        struct kvh_error *error)
 {
 	struct kvh_worker *worker = plan->worker;
 	size_t count = count_chunks(plan);
@@ -152,27 +154,27 @@ static kvh_status submit(struct load_plan *plan, struct kvh_error *error)
 	struct kvh_worker *worker = plan->worker;
 	const struct kvh_load_job *job = plan->job;
 	const struct job_input in = {.job_id = job->job_id,
-				     .user = job->user,
-				     .request = job->request,
-				     .token_count = job->token_count,
-				     .needed_tokens = job->token_count,
-				     .blocks = job->blocks,
-				     .hashes = job->hashes,
-				     .hash_count = job->hash_count,
-				     .event = job->event};
+	                             .user = job->user,
+	                             .request = job->request,
+	                             .token_count = job->token_count,
+	                             .needed_tokens = job->token_count,
+	                             .blocks = job->blocks,
+	                             .hashes = job->hashes,
+	                             .hash_count = job->hash_count,
+	                             .event = job->event};
 	struct worker_job *built;
 	kvh_status status = kvh_submit_check(worker, &in, error);
 
 	if (!status && job->token_count % worker->hash_tokens)
 		status = kvh_fail(error, KVH_INVALID_PARAMS,
-				  "token_count: %llu is not a multiple of hash_tokens %u",
-				  (unsigned long long)job->token_count, worker->hash_tokens);
+		                  "token_count: %llu is not a multiple of hash_tokens %u",
+		                  (unsigned long long)job->token_count, worker->hash_tokens);
 	if (!status)
 		status = kvh_submit_check_tables(worker, &in, error);
 	if (!status)
 		status = check_tail_keys(worker, job, error);
-	if (!status && kvh_load_mask(worker->coordinator, job->hash_count, job->token_count,
-				     &plan->masks))
+	if (!status &&
+	    kvh_load_mask(worker->coordinator, job->hash_count, job->token_count, &plan->masks))
 		status = kvh_fail(error, KVH_NO_MEMORY, "no memory for the load's masks");
 	if (!status)
 		status = build(plan, &in, &built, error);
@@ -185,7 +187,7 @@ static kvh_status submit(struct load_plan *plan, struct kvh_error *error)
 }
 
 kvh_status kvh_worker_load(struct kvh_worker *worker, const struct kvh_load_job *job,
-			   struct kvh_error *error)
+                           struct kvh_error *error)
 {
 	struct load_plan plan = {.worker = worker, .job = job};
 	kvh_status status = kvh_submit_ready(worker, error);

@@ -7,34 +7,33 @@
 
 /* Entries of either list: the group, the block and the place of the boundary on the hash grid. */
 static kvh_status check_boundary(struct kvh_worker *worker, const char *list, size_t i,
-				 const struct kvh_boundary *entry, struct kvh_error *error)
+                                 const struct kvh_boundary *entry, struct kvh_error *error)
 {
 	if (entry->group >= worker->group_count)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "%s[%zu].group: %u of %zu", list, i,
-				entry->group, worker->group_count);
+		                entry->group, worker->group_count);
 	if (entry->tokens > KVH_TOKENS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "%s[%zu].tokens: %llu, at most %d", list,
-				i, (unsigned long long)entry->tokens, KVH_TOKENS_MAX);
+		                i, (unsigned long long)entry->tokens, KVH_TOKENS_MAX);
 	if (entry->tokens % worker->hash_tokens)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"%s[%zu].tokens: %llu is not a multiple of hash_tokens %u: no hash "
-				"names that prefix",
-				list, i, (unsigned long long)entry->tokens, worker->hash_tokens);
+		                "%s[%zu].tokens: %llu is not a multiple of hash_tokens %u: no hash "
+		                "names that prefix",
+		                list, i, (unsigned long long)entry->tokens, worker->hash_tokens);
 	if (!worker->groups[entry->group].participates)
 		return KVH_OK;
 	return kvh_submit_check_block(worker, list, entry->group, entry->block_id, error);
 }
 
 static kvh_status check_list(struct kvh_worker *worker, const char *name,
-			     const struct kvh_boundary *list, size_t count,
-			     struct kvh_error *error)
+                             const struct kvh_boundary *list, size_t count, struct kvh_error *error)
 {
 	if (count && !list)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "%s: NULL, but its count is %zu", name,
-				count);
+		                count);
 	if (count > KVH_BATCH_KEYS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "%s: %zu entries, at most %d", name,
-				count, KVH_BATCH_KEYS_MAX);
+		                count, KVH_BATCH_KEYS_MAX);
 	for (size_t i = 0; i < count; i++) {
 		kvh_status status = check_boundary(worker, name, i, &list[i], error);
 
@@ -45,17 +44,17 @@ static kvh_status check_list(struct kvh_worker *worker, const char *name,
 }
 
 static kvh_status check_lists(struct kvh_worker *worker, const struct kvh_save_job *job,
-			      struct kvh_error *error)
+                              struct kvh_error *error)
 {
 	kvh_status status;
 
 	if (job->tail && job->boundary_puts)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"tail and boundary_puts: only one may be given");
+		                "tail and boundary_puts: only one may be given");
 	status = check_list(worker, "tail", job->tail, job->tail_count, error);
 	if (!status)
 		status = check_list(worker, "boundary_puts", job->boundary_puts,
-				    job->boundary_put_count, error);
+		                    job->boundary_put_count, error);
 	return status;
 }
 
@@ -65,19 +64,19 @@ static kvh_status check_tokens(const struct kvh_save_job *job, struct kvh_error 
 
 	if (job->token_id_count && !job->token_ids)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"token_ids: NULL, but token_id_count is %zu", job->token_id_count);
+		                "token_ids: NULL, but token_id_count is %zu", job->token_id_count);
 	if (__builtin_add_overflow(job->token_ids_start, job->token_id_count, &end) ||
 	    end > KVH_TOKENS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"token_ids: %zu from %llu on end beyond %d tokens",
-				job->token_id_count, (unsigned long long)job->token_ids_start,
-				KVH_TOKENS_MAX);
+		                "token_ids: %zu from %llu on end beyond %d tokens",
+		                job->token_id_count, (unsigned long long)job->token_ids_start,
+		                KVH_TOKENS_MAX);
 	return KVH_OK;
 }
 
 /* Every block that the job may read: an id out of range would be read as somebody else's memory. */
 static kvh_status check_blocks(struct kvh_worker *worker, const struct job_input *in,
-			       struct kvh_error *error)
+                               struct kvh_error *error)
 {
 	for (size_t g = 0; g < worker->group_count; g++) {
 		const struct kvh_block_table *table = &in->blocks[g];
@@ -98,7 +97,7 @@ static kvh_status check_blocks(struct kvh_worker *worker, const struct job_input
 }
 
 uint64_t kvh_save_source_bytes(const struct kvh_worker *worker, uint64_t from_tokens,
-			       uint64_t to_tokens)
+                               uint64_t to_tokens)
 {
 	uint64_t bytes = 0;
 
@@ -113,7 +112,7 @@ uint64_t kvh_save_source_bytes(const struct kvh_worker *worker, uint64_t from_to
 }
 
 static struct worker_job *build(struct kvh_worker *worker, const struct kvh_save_job *job,
-				const struct job_input *in)
+                                const struct job_input *in)
 {
 	struct kvh_arena arena;
 	struct worker_job *built;
@@ -141,25 +140,25 @@ static struct worker_job *build(struct kvh_worker *worker, const struct kvh_save
 	save->tail = kvh_arena_copy(&arena, job->tail, job->tail_count, sizeof(*job->tail));
 	save->tail_count = job->tail_count;
 	save->boundary_puts = kvh_arena_copy(&arena, job->boundary_puts, job->boundary_put_count,
-					     sizeof(*job->boundary_puts));
+	                                     sizeof(*job->boundary_puts));
 	save->boundary_put_count = job->boundary_put_count;
 	return built;
 }
 
 static kvh_status submit(struct kvh_worker *worker, const struct kvh_save_job *job,
-			 struct kvh_error *error)
+                         struct kvh_error *error)
 {
-	const struct job_input in = {
-		.job_id = job->job_id,
-		.user = job->user,
-		.request = job->request,
-		.token_count = job->token_count,
-		.needed_tokens = kvh_round_down(job->token_count, worker->lcm_tokens),
-		.blocks = job->blocks,
-		.keeps_blocks = true,
-		.hashes = job->hashes,
-		.hash_count = job->hash_count,
-		.event = job->event};
+	const struct job_input in = {.job_id = job->job_id,
+	                             .user = job->user,
+	                             .request = job->request,
+	                             .token_count = job->token_count,
+	                             .needed_tokens =
+	                                     kvh_round_down(job->token_count, worker->lcm_tokens),
+	                             .blocks = job->blocks,
+	                             .keeps_blocks = true,
+	                             .hashes = job->hashes,
+	                             .hash_count = job->hash_count,
+	                             .event = job->event};
 	struct worker_job *built;
 	kvh_status status = kvh_submit_check(worker, &in, error);
 
@@ -183,7 +182,7 @@ static kvh_status submit(struct kvh_worker *worker, const struct kvh_save_job *j
 }
 
 kvh_status kvh_worker_save(struct kvh_worker *worker, const struct kvh_save_job *job,
-			   struct kvh_error *error)
+                           struct kvh_error *error)
 {
 	kvh_status status = kvh_submit_ready(worker, error);
 

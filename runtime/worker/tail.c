@@ -17,7 +17,7 @@ static bool handed_block(const struct save_part *save, uint32_t group, int32_t *
 }
 
 static void add_tail_group(struct save_run *run, uint32_t g, uint64_t boundary,
-			   uint64_t saved_tokens)
+                           uint64_t saved_tokens)
 {
 	struct kvh_worker *worker = run->worker;
 	const struct worker_group *group = &worker->groups[g];
@@ -66,8 +66,7 @@ kvh_status kvh_save_tail(struct save_run *run)
 			return KVH_INVALID_PARAMS;
 		}
 	}
-	if (!boundary ||
-	    boundary / worker->hash_tokens > run->job->hash_count)
+	if (!boundary || boundary / worker->hash_tokens > run->job->hash_count)
 		return KVH_OK;
 	run->batch->count = 0;
 	status = kvh_batch_reserve(run->batch, tail_count_max(run, boundary));
@@ -90,8 +89,8 @@ kvh_status kvh_save_boundaries(struct save_run *run)
 	kvh_status status;
 
 	run->batch->count = 0;
-	status = kvh_batch_reserve(run->batch,
-				   save->boundary_put_count * kvh_worker_shards(worker));
+	status =
+		kvh_batch_reserve(run->batch, save->boundary_put_count * kvh_worker_shards(worker));
 	if (status)
 		return status;
 	for (size_t i = 0; i < save->boundary_put_count; i++) {
@@ -105,7 +104,7 @@ kvh_status kvh_save_boundaries(struct save_run *run)
 		chunk = kvh_div_up(put->tokens, group->config.block_tokens) - 1;
 		if (kvh_chunk_is_mine(chunk, group->put_step, worker->tp_rank, put->group))
 			kvh_save_add(run, put->group, chunk, put->tokens / worker->hash_tokens - 1,
-				     put->block_id);
+			             put->block_id);
 	}
 	return kvh_save_store(run);
 }

@@ -47,8 +47,8 @@ static void sleep_for_job(struct worker_thread *thread) KVH_REQUIRES(kvh_role_wo
 		until_ns = kvh_deadline_after(worker->env, DOUBT_POLL_NS);
 	sleepers->count++;
 	worker->env->ops->cond_wait(worker->env->ctx,
-				    thread->is_load ? worker->load_ready : worker->save_ready,
-				    worker->mutex, until_ns);
+	                            thread->is_load ? worker->load_ready : worker->save_ready,
+	                            worker->mutex, until_ns);
 	sleepers->count--;
 	if (sleepers->signalled)
 		sleepers->signalled--;
@@ -107,8 +107,8 @@ kvh_status kvh_threads_start(struct kvh_worker *worker, uint32_t load_threads)
 		thread->worker = worker;
 		thread->is_load = i > 0;
 		status = worker->env->ops->thread_create(worker->env->ctx, &thread->thread,
-							 i ? "kvh-load" : "kvh-save",
-							 thread_main, thread);
+		                                         i ? "kvh-load" : "kvh-save", thread_main,
+		                                         thread);
 		if (status) {
 			kvh_threads_stop(worker);
 			return status;

@@ -72,7 +72,7 @@ static void free_worker(struct kvh_worker *worker) KVH_NO_THREAD_SAFETY_ANALYSIS
 }
 
 static kvh_status init_worker(struct kvh_worker *worker, const struct kvh_worker_config *config,
-			      struct kvh_error *error) KVH_NO_THREAD_SAFETY_ANALYSIS
+                              struct kvh_error *error) KVH_NO_THREAD_SAFETY_ANALYSIS
 {
 	const void *identity = config->identity_none ? NULL : config->identity;
 	kvh_status status;
@@ -97,22 +97,21 @@ static kvh_status init_worker(struct kvh_worker *worker, const struct kvh_worker
 			status = KVH_NO_MEMORY;
 	}
 	if (!status)
-		status = kvh_epoch_create(worker, identity,
-					  identity ? config->identity_bytes : 0, &worker->epoch,
-					  error);
+		status = kvh_epoch_create(worker, identity, identity ? config->identity_bytes : 0,
+		                          &worker->epoch, error);
 	return status;
 }
 
 kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_worker_config *config,
-			   struct kvh_worker **out, struct kvh_error *error)
+                           struct kvh_worker **out, struct kvh_error *error)
 {
 	struct kvh_worker *worker;
 	kvh_status status;
 
 	if (!store || !config || !out || config->struct_bytes < sizeof(*config))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"worker_open: store, config with its struct_bytes, and a place for "
-				"the worker must be given");
+		                "worker_open: store, config with its struct_bytes, and a place for "
+		                "the worker must be given");
 	worker = kvh_calloc(1, sizeof(*worker));
 	if (!worker)
 		return kvh_fail(error, KVH_NO_MEMORY, "worker_open: no memory");
@@ -146,14 +145,14 @@ static size_t count_left(struct kvh_worker *worker, const struct kvh_request_id 
 		const struct worker_job *job = (const struct worker_job *)entry;
 
 		left += job->state != JOB_DONE && job->request_id_bytes == request->bytes &&
-			memcmp(job->request_id, request->data, request->bytes) == 0;
+		        memcmp(job->request_id, request->data, request->bytes) == 0;
 	}
 	return left;
 }
 
 /* Waits until none is left, to the deadline (0: none); returns how many are. */
 static size_t wait_left(struct kvh_worker *worker, const struct kvh_request_id *request,
-			kvh_deadline deadline_ns) KVH_REQUIRES(kvh_role_worker)
+                        kvh_deadline deadline_ns) KVH_REQUIRES(kvh_role_worker)
 {
 	const struct kvh_env *env = worker->env;
 	size_t left;
@@ -179,7 +178,7 @@ static size_t wait_left(struct kvh_worker *worker, const struct kvh_request_id *
 }
 
 kvh_status kvh_worker_drain(struct kvh_worker *worker, const struct kvh_request_id *request,
-			    kvh_deadline deadline_ns, size_t *left_jobs)
+                            kvh_deadline deadline_ns, size_t *left_jobs)
 {
 	kvh_status status = kvh_worker_usable(worker);
 	size_t left;
@@ -246,9 +245,9 @@ static size_t close_jobs(struct kvh_worker *worker, kvh_deadline deadline_ns, si
 static kvh_status release_memory(struct kvh_worker *worker)
 {
 	while (worker->region_count > 0) {
-		kvh_status status =
-			kvh_store_unregister(worker->store, worker->regions[worker->region_count - 1],
-					     stop_deadline(worker));
+		kvh_status status = kvh_store_unregister(worker->store,
+		                                         worker->regions[worker->region_count - 1],
+		                                         stop_deadline(worker));
 
 		if (status)
 			return status;
@@ -258,8 +257,8 @@ static kvh_status release_memory(struct kvh_worker *worker)
 }
 
 /*
- * Jobs in doubt can't be waited for, but once their regions are unregistered no byte of them can move
- * (D-23), so they don't keep a worker open.
+ * Jobs in doubt can't be waited for, but once their regions are unregistered no byte of them can
+ * move (D-23), so they don't keep a worker open.
  */
 kvh_status kvh_worker_close(struct kvh_worker *worker, kvh_deadline deadline_ns, size_t *left_jobs)
 {
@@ -305,7 +304,7 @@ void kvh_worker_destroy(struct kvh_worker *worker)
 		return; /* the parent's threads, locks and memory are not ours to touch */
 	if (kvh_worker_close(worker, 1, NULL)) {
 		kvh_log_line(&worker->log, KVH_LOG_ERROR,
-			     "worker_destroy: bytes may still move; the worker is kept for ever");
+		             "worker_destroy: bytes may still move; the worker is kept for ever");
 		return;
 	}
 	free_completions(worker);

@@ -86,7 +86,7 @@ static uint64_t draw(uint64_t *seed)
 
 static size_t draw_below(uint64_t *seed, size_t limit)
 {
-	return (size_t)(draw(seed) % limit);
+	return limit ? (size_t)(draw(seed) % limit) : 0;
 }
 
 static void remove_part(struct input *input, uint64_t *seed)

@@ -88,8 +88,8 @@ struct ints jread_int_list(struct jread *in, json_t *array, const char *field)
 	json_t *value;
 	size_t i;
 
-	json_array_foreach(array, i, value)
-	{
+	for (i = 0; i < json_array_size(array); i++) {
+		value = json_array_get(array, i);
 		if (!json_is_integer(value))
 			jread_fail(in, field, "a list of integers is needed");
 		ints_push(in->arena, &list, json_integer_value(value));
@@ -103,8 +103,8 @@ struct texts jread_text_list(struct jread *in, json_t *array, const char *field)
 	json_t *value;
 	size_t i;
 
-	json_array_foreach(array, i, value)
-	{
+	for (i = 0; i < json_array_size(array); i++) {
+		value = json_array_get(array, i);
 		if (!json_is_string(value)) {
 			jread_fail(in, field, "a list of strings is needed");
 			return list;

@@ -64,6 +64,7 @@ struct model {
 	bool pressure;
 	struct model_queue saves;
 	struct model_queue loads;
+	const struct trace_job *running; /* the save job that runs now, else NULL */
 	struct named_list completed_saves;
 	struct texts failed_requests;
 	struct texts finished_recv;

@@ -39,10 +39,16 @@ static bool group_unknown(const struct model *model, const struct trace_boundari
 	return false;
 }
 
+/*
+ * Reading of R-10: an id is live until its job was reported finished, so a job that a preemption
+ * made stale keeps its id taken while it is queued or runs.
+ */
 static bool id_is_live(const struct model *model, int64_t job_id)
 {
-	for (size_t i = 0; i < model->request_count; i++)
-		if (ints_has(&model->requests[i].live, job_id))
+	if (model->running != NULL && model->running->job_id == job_id)
+		return true;
+	for (size_t i = model->saves.next; i < model->saves.count; i++)
+		if (model->saves.at[i].job != NULL && model->saves.at[i].job->job_id == job_id)
 			return true;
 	return false;
 }

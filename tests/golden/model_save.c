@@ -324,8 +324,10 @@ bool model_run_save(struct model *model, const struct trace_job *job)
 	struct named_ints *completed;
 	bool error = false;
 
+	model->running = job;
 	if (model_is_live(model, job))
 		error = save_live(model, job);
+	model->running = NULL;
 	/* R-12; looked up anew, as a `during` delete may have replaced the ledger entry. */
 	if (model_is_live(model, job))
 		ints_remove(&model_need(model, job->req)->live, job->job_id);

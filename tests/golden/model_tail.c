@@ -118,7 +118,10 @@ bool model_save_puts(struct model *model, const struct trace_job *job, bool *err
 	struct save_batch batch = {0};
 
 	for (size_t i = 0; i < job->puts.count; i++) {
-		if (!add_boundary(model, job, &job->puts.at[i], &batch)) {
+		const struct trace_boundary *entry = &job->puts.at[i];
+		bool known = entry->group >= 0 && (size_t)entry->group < model->config->group_count;
+
+		if (!known || !add_boundary(model, job, entry, &batch)) {
 			*error = true;
 			return false;
 		}

@@ -48,8 +48,8 @@ void pure_check_masks(struct arena *arena, json_t *recorded, const struct pure_m
 	json_t *value;
 	size_t g;
 
-	json_array_foreach(recorded, g, value)
-	{
+	for (g = 0; g < json_array_size(recorded); g++) {
+		value = json_array_get(recorded, g);
 		const char *wanted = mask_text(arena, value);
 		const char *got = masks->by_group[g] == NULL ? "all" : masks->by_group[g];
 
@@ -61,11 +61,11 @@ void pure_check_masks(struct arena *arena, json_t *recorded, const struct pure_m
 static void read_eagle(struct jread *in, json_t *line, struct pure_setup *setup)
 {
 	json_t *flags = jread_array(in, line, "eagle_groups");
-	json_t *value;
 	size_t g;
 
-	json_array_foreach(flags, g, value) if (g < setup->group_count) setup->groups[g].eagle =
-	    json_integer_value(value) != 0;
+	for (g = 0; g < json_array_size(flags); g++)
+		if (g < setup->group_count)
+			setup->groups[g].eagle = json_integer_value(json_array_get(flags, g)) != 0;
 }
 
 void pure_read_setup(struct jread *in, json_t *line, struct pure_setup *setup)
@@ -84,8 +84,8 @@ void pure_read_setup(struct jread *in, json_t *line, struct pure_setup *setup)
 		jread_fail(in, "groups", "too many");
 		return;
 	}
-	json_array_foreach(groups, g, value)
-	{
+	for (g = 0; g < json_array_size(groups); g++) {
+		value = json_array_get(groups, g);
 		struct pure_group *group = &setup->groups[g];
 
 		if (!trace_group_kind(jread_text(in, value, "kind"), &group->kind))
@@ -119,8 +119,8 @@ static void fill_held(struct jread *in, json_t *test, const struct pure_setup *s
 		held[g] = arena_take(in->arena, present->hash_count + 1, sizeof(bool));
 		present->by_group[g] = held[g];
 	}
-	json_array_foreach(json_object_get(test, "exists"), i, value)
-	{
+	for (i = 0; i < json_array_size(json_object_get(test, "exists")); i++) {
+		value = json_array_get(json_object_get(test, "exists"), i);
 		json_int_t group = json_integer_value(json_array_get(value, 0));
 		json_int_t hash = json_integer_value(json_array_get(value, 1));
 
@@ -207,8 +207,8 @@ static void check_asked(struct jread *in, json_t *queried, const struct lookup_s
 
 	check_number(in->arena, out, "number of exists calls", (int64_t)json_array_size(queried),
 		     (int64_t)store->asked.count);
-	json_array_foreach(queried, i, value)
-	{
+	for (i = 0; i < json_array_size(queried); i++) {
+		value = json_array_get(queried, i);
 		struct texts keys = jread_text_list(in, value, "queried_keys");
 		const char *wanted = joined(in->arena, &keys);
 
@@ -238,8 +238,8 @@ static void check_lookup_case(struct jread *in, const struct pure_ops *ops,
 	check_number(arena, out, "number of tails", (int64_t)json_array_size(tails),
 		     (int64_t)result.tail_groups.count);
 	check_asked(in, json_object_get(test, "queried_keys"), &store, out);
-	json_array_foreach(tails, i, value)
-	{
+	for (i = 0; i < json_array_size(tails); i++) {
+		value = json_array_get(tails, i);
 		if (i >= result.tail_groups.count)
 			break;
 		check_number(arena, out, "tail group", json_integer_value(json_array_get(value, 0)),
@@ -252,14 +252,14 @@ static void check_lookup_case(struct jread *in, const struct pure_ops *ops,
 
 static void read_lookup(struct jread *in, json_t *line, struct pure_lookup *lookup)
 {
-	json_t *value;
+	json_t *prefixes = json_object_get(line, "lookup_key_prefixes");
 	size_t g;
 
 	lookup->hashes =
 	    jread_text_list(in, json_object_get(line, "block_hashes_hex"), "block_hashes_hex");
-	json_array_foreach(json_object_get(line, "lookup_key_prefixes"), g,
-			   value) if (g < TRACE_MAX_GROUPS) lookup->prefixes[g] =
-	    jread_text_list(in, value, "lookup_key_prefixes");
+	for (g = 0; g < json_array_size(prefixes) && g < TRACE_MAX_GROUPS; g++)
+		lookup->prefixes[g] =
+		    jread_text_list(in, json_array_get(prefixes, g), "lookup_key_prefixes");
 }
 
 static void check_cases(struct jread *in, const struct pure_ops *ops, json_t *line,
@@ -273,8 +273,8 @@ static void check_cases(struct jread *in, const struct pure_ops *ops, json_t *li
 	pure_read_setup(in, line, &lookup.setup);
 	if (is_lookup)
 		read_lookup(in, line, &lookup);
-	json_array_foreach(json_object_get(line, "cases"), i, test)
-	{
+	for (i = 0; i < json_array_size(json_object_get(line, "cases")); i++) {
+		test = json_array_get(json_object_get(line, "cases"), i);
 		struct pure_outcome one = {0};
 
 		if (is_lookup && ops->lookup == NULL)

@@ -139,8 +139,8 @@ static json_t *vector_split(struct jread *in, const struct pure_ops *ops, json_t
 	json_t *value;
 	size_t i;
 
-	json_array_foreach(json_object_get(args, "sizes"), i, value)
-	{
+	for (i = 0; i < json_array_size(json_object_get(args, "sizes")); i++) {
+		value = json_array_get(json_object_get(args, "sizes"), i);
 		struct ints sizes = jread_int_list(in, value, "sizes");
 
 		ints_push(in->arena, &staging, ops->staging_bytes(&sizes));

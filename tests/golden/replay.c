@@ -15,14 +15,16 @@ static void run_during(void *context, const struct trace_op *op)
 	run->ops->step(run->system, op, &ignored);
 }
 
-struct step_record *replay_run(const struct replay_ops *ops, const void *options,
-			       const struct trace *trace)
+struct step_record *replay_run_inventing(const struct replay_ops *ops, const void *options,
+					 const struct trace *trace, script_invent_fn invent,
+					 void *context)
 {
 	struct run run = {.ops = ops};
 	struct script *script = script_create(trace->arena, run_during, &run);
 	struct step_record *records =
 	    arena_take(trace->arena, trace->step_count + 1, sizeof(*records));
 
+	script_invent(script, invent, context);
 	run.system = ops->create(options, trace, script);
 	for (size_t i = 0; i < trace->step_count; i++) {
 		script_begin(script, &trace->steps[i], &records[i]);
@@ -33,4 +35,10 @@ struct step_record *replay_run(const struct replay_ops *ops, const void *options
 	}
 	ops->destroy(run.system);
 	return records;
+}
+
+struct step_record *replay_run(const struct replay_ops *ops, const void *options,
+			       const struct trace *trace)
+{
+	return replay_run_inventing(ops, options, trace, NULL, NULL);
 }

@@ -6,6 +6,8 @@ struct script {
 	struct arena *arena;
 	script_during_fn during;
 	void *context;
+	script_invent_fn invent;
+	void *invent_context;
 	const struct trace_step *step;
 	struct step_record *record;
 	size_t used[FN_EVENT_SYNC]; /* answers of this step handed out, per function */
@@ -20,6 +22,12 @@ struct script *script_create(struct arena *arena, script_during_fn during, void 
 	script->during = during;
 	script->context = context;
 	return script;
+}
+
+void script_invent(struct script *script, script_invent_fn invent, void *context)
+{
+	script->invent = invent;
+	script->invent_context = context;
 }
 
 void script_begin(struct script *script, const struct trace_step *step, struct step_record *record)
@@ -137,6 +145,8 @@ struct script_answer script_call(struct script *script, enum store_fn fn,
 
 	record_call(script, fn, batch);
 	scripted = next_answer(script, fn);
+	if (scripted == NULL && script->invent != NULL)
+		scripted = script->invent(script->invent_context, script->step, fn, batch);
 	if (scripted == NULL) {
 		answer = fallback(script, fn, batch);
 	} else {

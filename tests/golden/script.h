@@ -31,6 +31,16 @@ struct script_batch {
 /* Carries out one operation that another thread does meanwhile. */
 typedef void (*script_during_fn)(void *context, const struct trace_op *op);
 
+/*
+ * Optional: makes an answer where the script has none, in place of the fallback; used to draw
+ * random scenarios.
+ */
+typedef const struct trace_answer *(*script_invent_fn)(void *context, const struct trace_step *step,
+						       enum store_fn fn,
+						       const struct script_batch *batch);
+
+void script_invent(struct script *script, script_invent_fn invent, void *context);
+
 struct script *script_create(struct arena *arena, script_during_fn during, void *context);
 
 /* Starts a step: its answers are handed out next, its calls are recorded into `record`. */

@@ -30,8 +30,8 @@ static void read_shards(struct jread *in, json_t *object, struct trace_group *gr
 		jread_fail(in, "shards", "store_tp is not a multiple of local_tp");
 	group->shard_count = json_array_size(templates);
 	group->shards = arena_take(in->arena, group->shard_count + 1, sizeof(*group->shards));
-	json_array_foreach(templates, i, value)
-	{
+	for (i = 0; i < json_array_size(templates); i++) {
+		value = json_array_get(templates, i);
 		struct trace_shard *shard = &group->shards[i];
 
 		shard->bases = jread_int_list(in, jread_array(in, value, "bases"), "bases");
@@ -66,7 +66,6 @@ static void read_group(struct jread *in, json_t *object, struct trace_group *gro
 static void read_groups(struct jread *in, json_t *object, struct trace_config *config)
 {
 	json_t *groups = jread_array(in, object, "groups");
-	json_t *value;
 	size_t i;
 
 	if (json_array_size(groups) == 0 || json_array_size(groups) > TRACE_MAX_GROUPS) {
@@ -74,7 +73,28 @@ static void read_groups(struct jread *in, json_t *object, struct trace_config *c
 		return;
 	}
 	config->group_count = json_array_size(groups);
-	json_array_foreach(groups, i, value) read_group(in, value, &config->groups[i]);
+	for (i = 0; i < json_array_size(groups); i++)
+		read_group(in, json_array_get(groups, i), &config->groups[i]);
+}
+
+/* C-1, as far as a wrong setup would mislead the model. */
+static void check_sizes(struct jread *in, const struct trace_config *config)
+{
+	if (config->tp_rank < 0)
+		jread_fail(in, "tp_rank", "is below 0");
+	if (config->lcm_block_size % config->hash_block_size != 0)
+		jread_fail(in, "lcm_block_size", "is not a multiple of hash_block_size");
+	for (size_t g = 0; g < config->group_count; g++) {
+		const struct trace_group *group = &config->groups[g];
+
+		if (!group->participates)
+			continue;
+		if (group->block_size % config->hash_block_size != 0 ||
+		    config->lcm_block_size % group->block_size != 0)
+			jread_fail(in, "block_size", "is off the grid of hashes or of the lcm");
+		if (group->kind == GROUP_CHUNKED_LOCAL && group->window < 1)
+			jread_fail(in, "window", "must be positive");
+	}
 }
 
 static void read_chains(struct jread *in, json_t *object, struct trace_config *config)
@@ -130,6 +150,8 @@ void trace_read_config(struct jread *in, json_t *object, struct trace_config *co
 	if (config->block_size < 1 || config->lcm_block_size < 1 || config->hash_block_size < 1)
 		jread_fail(in, "config", "block sizes must be positive");
 	read_groups(in, object, config);
+	if (in->error == NULL)
+		check_sizes(in, config);
 	read_chains(in, object, config);
 	read_switches(in, object, config);
 }
@@ -171,8 +193,8 @@ const char *trace_load(struct arena *arena, json_t *line, struct trace *trace)
 	trace_read_config(&in, json_object_get(line, "config"), &trace->config);
 	trace->step_count = json_array_size(steps);
 	trace->steps = arena_take(arena, trace->step_count + 1, sizeof(*trace->steps));
-	json_array_foreach(steps, i, value)
-	{
+	for (i = 0; i < json_array_size(steps); i++) {
+		value = json_array_get(steps, i);
 		trace_read_step(&in, value, &trace->config, &trace->steps[i]);
 		trace_read_expect(&in, json_object_get(value, "expect"), &trace->steps[i]);
 		if (in.error != NULL)

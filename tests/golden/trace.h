@@ -7,7 +7,8 @@
 
 #include "record.h"
 
-#define TRACE_MAX_GROUPS 16
+#define TRACE_MAX_GROUPS    16
+#define TRACE_MAX_TOKEN_IDS (1 << 20)
 
 enum group_kind { GROUP_FULL, GROUP_SLIDING_WINDOW, GROUP_MAMBA, GROUP_CHUNKED_LOCAL };
 

@@ -9,14 +9,14 @@ static struct ints *read_segments(struct jread *in, json_t *object, const char *
 {
 	json_t *array = jread_array(in, object, field);
 	struct ints *lists = arena_take(in->arena, key_count + 1, sizeof(*lists));
-	json_t *value;
 	size_t i;
 
 	if (json_array_size(array) != key_count) {
 		jread_fail(in, field, "one list per key is needed");
 		return lists;
 	}
-	json_array_foreach(array, i, value) lists[i] = jread_int_list(in, value, field);
+	for (i = 0; i < json_array_size(array); i++)
+		lists[i] = jread_int_list(in, json_array_get(array, i), field);
 	return lists;
 }
 
@@ -38,12 +38,12 @@ static void read_call(struct jread *in, json_t *object, struct store_call *call)
 
 static void read_calls(struct jread *in, json_t *array, struct step_record *record)
 {
-	json_t *value;
 	size_t i;
 
 	record->call_count = json_array_size(array);
 	record->calls = arena_take(in->arena, record->call_count + 1, sizeof(*record->calls));
-	json_array_foreach(array, i, value) read_call(in, value, &record->calls[i]);
+	for (i = 0; i < json_array_size(array); i++)
+		read_call(in, json_array_get(array, i), &record->calls[i]);
 }
 
 static void read_ops(struct jread *in, json_t *array, struct step_record *record)
@@ -53,8 +53,8 @@ static void read_ops(struct jread *in, json_t *array, struct step_record *record
 
 	record->op_count = json_array_size(array);
 	record->ops = arena_take(in->arena, record->op_count + 1, sizeof(*record->ops));
-	json_array_foreach(array, i, value)
-	{
+	for (i = 0; i < json_array_size(array); i++) {
+		value = json_array_get(array, i);
 		record->ops[i].name = jread_text(in, value, "name");
 		record->ops[i].status = jread_text(in, value, "status");
 		record->ops[i].key_count = jread_int(in, value, "keys");
@@ -70,8 +70,8 @@ static void read_events(struct jread *in, json_t *array, struct step_record *rec
 
 	record->event_count = json_array_size(array);
 	record->events = arena_take(in->arena, record->event_count + 1, sizeof(*record->events));
-	json_array_foreach(array, i, value)
-	{
+	for (i = 0; i < json_array_size(array); i++) {
+		value = json_array_get(array, i);
 		struct kv_event *event = &record->events[i];
 		struct texts hashes =
 		    jread_text_list(in, jread_array(in, value, "block_hashes"), "block_hashes");
@@ -135,8 +135,8 @@ static void read_failed_blocks(struct jread *in, json_t *object, struct failed_l
 	json_t *value;
 	size_t i;
 
-	json_array_foreach(array, i, value)
-	{
+	for (i = 0; i < json_array_size(array); i++) {
+		value = json_array_get(array, i);
 		struct ints numbers = jread_int_list(in, value, "failed_blocks");
 
 		if (numbers.count != 3)

@@ -14,8 +14,8 @@ static struct trace_boundaries read_boundaries(struct jread *in, json_t *object,
 
 	list.count = json_array_size(array);
 	list.at = arena_take(in->arena, list.count + 1, sizeof(*list.at));
-	json_array_foreach(array, i, value)
-	{
+	for (i = 0; i < json_array_size(array); i++) {
+		value = json_array_get(array, i);
 		struct ints numbers = jread_int_list(in, value, field);
 
 		if (numbers.count != width) {
@@ -25,6 +25,8 @@ static struct trace_boundaries read_boundaries(struct jread *in, json_t *object,
 		list.at[i].group = numbers.at[0];
 		list.at[i].block = width == 3 ? numbers.at[1] : 0;
 		list.at[i].tokens = numbers.at[width - 1];
+		if (list.at[i].tokens < 0)
+			jread_fail(in, field, "tokens below 0");
 	}
 	return list;
 }
@@ -54,7 +56,6 @@ static void read_hashes(struct jread *in, json_t *object, const struct trace_con
 static void read_blocks(struct jread *in, json_t *object, struct trace_job *job)
 {
 	json_t *blocks = jread_array(in, object, "blocks");
-	json_t *value;
 	size_t g;
 
 	if (json_array_size(blocks) > TRACE_MAX_GROUPS) {
@@ -62,7 +63,8 @@ static void read_blocks(struct jread *in, json_t *object, struct trace_job *job)
 		return;
 	}
 	job->group_count = json_array_size(blocks);
-	json_array_foreach(blocks, g, value) job->blocks[g] = jread_int_list(in, value, "blocks");
+	for (g = 0; g < json_array_size(blocks); g++)
+		job->blocks[g] = jread_int_list(in, json_array_get(blocks, g), "blocks");
 }
 
 static void read_token_ids(struct jread *in, json_t *object, struct trace_job *job)
@@ -74,6 +76,10 @@ static void read_token_ids(struct jread *in, json_t *object, struct trace_job *j
 		return;
 	if (pair.count != 2) {
 		jread_fail(in, "token_ids", "first and count are needed");
+		return;
+	}
+	if (pair.at[1] < 0 || pair.at[1] > TRACE_MAX_TOKEN_IDS) {
+		jread_fail(in, "token_ids", "the count is out of range");
 		return;
 	}
 	job->first_token_id = pair.at[0];
@@ -104,6 +110,10 @@ static void read_job(struct jread *in, json_t *object, const struct trace_config
 	job->req = jread_text(in, object, "req");
 	read_blocks(in, object, job);
 	read_hashes(in, object, config, job);
+	if (jread_int_or(in, object, "token_len", 0) < 0 ||
+	    jread_int_or(in, object, "token_len_chunk", 0) < 0 ||
+	    jread_int_or(in, object, "cached", 0) < 0)
+		jread_fail(in, "args", "tokens below 0");
 	if (job->group_count != config->group_count)
 		jread_fail(in, "blocks", "one list per group is needed");
 	if (op->kind == OP_SUBMIT_SAVE) {
@@ -146,16 +156,16 @@ static void read_during(struct jread *in, json_t *object, const struct trace_con
 			struct trace_answer *answer)
 {
 	json_t *during = jread_array(in, object, "during");
-	json_t *value;
 	size_t i;
 
 	answer->during_count = json_array_size(during);
 	answer->during = arena_take(in->arena, answer->during_count + 1, sizeof(*answer->during));
-	json_array_foreach(during, i, value) read_op(in, value, config, &answer->during[i]);
+	for (i = 0; i < json_array_size(during); i++)
+		read_op(in, json_array_get(during, i), config, &answer->during[i]);
 }
 
-static void read_answer(struct jread *in, json_t *object, const struct trace_config *config,
-			struct trace_answer *answer)
+void trace_read_answer(struct jread *in, json_t *object, const struct trace_config *config,
+		       struct trace_answer *answer)
 {
 	const char *fn = jread_text(in, object, "fn");
 	json_t *ret = jread_array(in, object, "ret");
@@ -178,7 +188,6 @@ static void read_answer(struct jread *in, json_t *object, const struct trace_con
 static void read_mask(struct jread *in, json_t *object, struct trace_mask *mask)
 {
 	json_t *ret = jread_array(in, object, "ret");
-	json_t *value;
 	size_t g;
 
 	mask->is_store = strcmp(jread_text(in, object, "fn"), "store_mask") == 0;
@@ -189,8 +198,10 @@ static void read_mask(struct jread *in, json_t *object, struct trace_mask *mask)
 		jread_fail(in, "masks", "too many groups");
 		return;
 	}
-	json_array_foreach(ret, g, value) if (json_is_string(value)) mask->by_group[g] =
-	    arena_text(in->arena, "%s", json_string_value(value));
+	for (g = 0; g < json_array_size(ret); g++)
+		if (json_is_string(json_array_get(ret, g)))
+			mask->by_group[g] =
+			    arena_text(in->arena, "%s", json_string_value(json_array_get(ret, g)));
 }
 
 void trace_read_step(struct jread *in, json_t *object, const struct trace_config *config,
@@ -198,14 +209,15 @@ void trace_read_step(struct jread *in, json_t *object, const struct trace_config
 {
 	json_t *script = jread_array(in, object, "store_script");
 	json_t *masks = jread_array(in, json_object_get(object, "expect"), "masks");
-	json_t *value;
 	size_t i;
 
 	read_op(in, object, config, &step->op);
 	step->answer_count = json_array_size(script);
 	step->answers = arena_take(in->arena, step->answer_count + 1, sizeof(*step->answers));
-	json_array_foreach(script, i, value) read_answer(in, value, config, &step->answers[i]);
+	for (i = 0; i < json_array_size(script); i++)
+		trace_read_answer(in, json_array_get(script, i), config, &step->answers[i]);
 	step->mask_count = json_array_size(masks);
 	step->masks = arena_take(in->arena, step->mask_count + 1, sizeof(*step->masks));
-	json_array_foreach(masks, i, value) read_mask(in, value, &step->masks[i]);
+	for (i = 0; i < json_array_size(masks); i++)
+		read_mask(in, json_array_get(masks, i), &step->masks[i]);
 }

@@ -13,7 +13,7 @@ import csource
 ARROWS = {
     "runtime/include": set(),
     "runtime/base": set(),
-    "runtime/store": {"runtime/base"},
+    "runtime/store": {"runtime/base", "runtime/device"},
     "runtime/device": {"runtime/base"},
     "runtime/layout": {"runtime/base", "runtime/store", "runtime/device"},
     "runtime/worker": {"runtime/base", "runtime/store", "runtime/device", "runtime/layout"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device interface: what memory an address is, events of the engine's streams, device copies. */
+/* The device interface: what memory an address is, events of engine streams, device copies. */
 #ifndef KVHOLD_DEVICE_H
 #define KVHOLD_DEVICE_H
 
@@ -13,11 +13,7 @@
 extern "C" {
 #endif
 
-enum kvh_memory_kind {
-	KVH_MEMORY_HOST = 1,
-	KVH_MEMORY_PINNED_HOST = 2,
-	KVH_MEMORY_DEVICE = 3
-};
+enum kvh_memory_kind { KVH_MEMORY_HOST = 1, KVH_MEMORY_PINNED_HOST = 2, KVH_MEMORY_DEVICE = 3 };
 
 /* One copy of a batch; either end may be device memory. */
 struct kvh_copy {
@@ -42,11 +38,11 @@ struct kvh_device_ops {
 	 * it. KVH_NOT_SUPPORTED when the memory can only be reached by staging.
 	 */
 	kvh_status (*export_dmabuf)(void *ctx, const void *addr, size_t bytes, int *fd,
-				    uint64_t *offset_bytes);
+	                            uint64_t *offset_bytes);
 
 	/* Starts all copies on an own stream; token names them for copy_wait. */
 	kvh_status (*copy_start)(void *ctx, const struct kvh_copy *copies, size_t count,
-				 uint64_t *token);
+	                         uint64_t *token);
 	/* KVH_OK only if every copy of token ended well; an error means none may still run. */
 	kvh_status (*copy_wait)(void *ctx, uint64_t token, kvh_deadline deadline_ns);
 

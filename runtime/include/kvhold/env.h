@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment: clock, sleep, threads, locks, random. All that kvhold asks of an OS or simulator. */
+/* The environment: clock, sleep, threads, locks, random. All that kvhold asks of an OS or
+ * simulator. */
 #ifndef KVHOLD_ENV_H
 #define KVHOLD_ENV_H
 
@@ -37,7 +38,7 @@ struct kvh_env_ops {
 
 	/* name: borrowed, at most 15 bytes are kept. */
 	kvh_status (*thread_create)(void *ctx, struct kvh_thread **thread, const char *name,
-				    kvh_thread_fn fn, void *arg);
+	                            kvh_thread_fn fn, void *arg);
 	/* Waits for the thread's end and frees it. */
 	void (*thread_join)(void *ctx, struct kvh_thread *thread);
 
@@ -51,7 +52,7 @@ struct kvh_env_ops {
 	void (*cond_destroy)(void *ctx, struct kvh_cond *cond);
 	/* Mutex held. Returns KVH_OK (also without a signal) or KVH_TIMEOUT past the deadline. */
 	kvh_status (*cond_wait)(void *ctx, struct kvh_cond *cond, struct kvh_mutex *mutex,
-				kvh_deadline deadline_ns);
+	                        kvh_deadline deadline_ns);
 	void (*cond_signal)(void *ctx, struct kvh_cond *cond);
 	void (*cond_broadcast)(void *ctx, struct kvh_cond *cond);
 

@@ -9,12 +9,7 @@
 extern "C" {
 #endif
 
-enum kvh_log_level {
-	KVH_LOG_ERROR = 1,
-	KVH_LOG_WARN = 2,
-	KVH_LOG_INFO = 3,
-	KVH_LOG_DEBUG = 4
-};
+enum kvh_log_level { KVH_LOG_ERROR = 1, KVH_LOG_WARN = 2, KVH_LOG_INFO = 3, KVH_LOG_DEBUG = 4 };
 
 /*
  * line: one line of UTF-8 without its end, borrowed. It carries job ids, counts and shortened

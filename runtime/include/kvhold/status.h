@@ -25,9 +25,9 @@ enum {
 	KVH_OK = 0,
 
 	/* Numbers shared with the Mooncake store. */
-	KVH_NO_AVAILABLE_HANDLE = -200,  /* no space now; the only code that means pressure */
-	KVH_INVALID_KEY = -400,          /* the key can never be stored */
-	KVH_INVALID_PARAMS = -600,       /* an argument is wrong; nothing was done */
+	KVH_NO_AVAILABLE_HANDLE = -200, /* no space now; the only code that means pressure */
+	KVH_INVALID_KEY = -400,         /* the key can never be stored */
+	KVH_INVALID_PARAMS = -600,      /* an argument is wrong; nothing was done */
 	KVH_REPLICA_IS_NOT_READY = -703, /* being written by somebody else */
 	KVH_OBJECT_NOT_FOUND = -704,
 	KVH_OBJECT_ALREADY_EXISTS = -705,

@@ -50,7 +50,7 @@ struct kvh_store_options {
  * closes it. error: borrowed, NULL allowed. One thread.
  */
 KVH_API kvh_status kvh_store_open(const char *url, const struct kvh_store_options *options,
-				  struct kvh_store **store, struct kvh_error *error);
+                                  struct kvh_store **store, struct kvh_error *error);
 
 /*
  * Refuses new calls (KVH_CLOSED), waits for those that run, to the deadline, and frees the handle.
@@ -61,7 +61,8 @@ KVH_API kvh_status kvh_store_close(struct kvh_store *store, kvh_deadline deadlin
 
 /* ---- memory --------------------------------------------------------------------------- */
 
-/* A range of the engine's memory that values may lie in. Ids are never reused in a handle's life. */
+/* A range of the engine's memory that values may lie in. Ids are never reused in a handle's life.
+ */
 typedef uint32_t kvh_region_id;
 
 /*
@@ -70,8 +71,8 @@ typedef uint32_t kvh_region_id;
  * overflows, or an overlap with a registered region. One thread.
  */
 KVH_API kvh_status kvh_store_register(struct kvh_store *store, void *addr, size_t bytes,
-				      enum kvh_memory_kind kind, kvh_region_id *region,
-				      struct kvh_error *error);
+                                      enum kvh_memory_kind kind, kvh_region_id *region,
+                                      struct kvh_error *error);
 
 /*
  * Waits until no call uses the region and no byte of it can move any more, to the deadline; then
@@ -79,7 +80,7 @@ KVH_API kvh_status kvh_store_register(struct kvh_store *store, void *addr, size_
  * registered. One thread.
  */
 KVH_API kvh_status kvh_store_unregister(struct kvh_store *store, kvh_region_id region,
-					kvh_deadline deadline_ns);
+                                        kvh_deadline deadline_ns);
 
 /* Segment i of block b lies at base + b * stride_bytes, bytes long. */
 struct kvh_segment_template {
@@ -94,9 +95,9 @@ struct kvh_segment_template {
  * all regions of one layout are of one memory kind. The caller destroys it. One thread.
  */
 KVH_API kvh_status kvh_layout_create(struct kvh_store *store,
-				     const struct kvh_segment_template *templates,
-				     size_t template_count, uint64_t block_count,
-				     struct kvh_layout **layout, struct kvh_error *error);
+                                     const struct kvh_segment_template *templates,
+                                     size_t template_count, uint64_t block_count,
+                                     struct kvh_layout **layout, struct kvh_error *error);
 /* No call may use it any more. NULL: nothing happens. */
 KVH_API void kvh_layout_destroy(struct kvh_layout *layout);
 /* Bytes of one value: the sum of its templates. */
@@ -129,10 +130,10 @@ struct kvh_prefix {
 };
 
 /*
- * Interns the prefix. KVH_BUSY: the store's table is full. KVH_INVALID_PARAMS: also when it is known
- * with another hash_bytes or family_bytes. Any thread, may wait for the store. */
+ * Interns the prefix. KVH_BUSY: the store's table is full. KVH_INVALID_PARAMS: also when it is
+ * known with another hash_bytes or family_bytes. Any thread, may wait for the store. */
 KVH_API kvh_status kvh_store_prefix(struct kvh_store *store, const struct kvh_prefix *prefix,
-				    uint32_t *prefix_id, struct kvh_error *error);
+                                    uint32_t *prefix_id, struct kvh_error *error);
 
 struct kvh_key {
 	const uint8_t *hash; /* borrowed for the call */
@@ -193,7 +194,7 @@ struct kvh_call {
 };
 
 enum {
-	KVH_EXISTS_LOOKUP = 0,      /* neither touches nor leases */
+	KVH_EXISTS_LOOKUP = 0,     /* neither touches nor leases */
 	KVH_EXISTS_DEDUP = 1u << 0 /* before a put: touches what is present */
 };
 
@@ -210,8 +211,8 @@ enum {
 struct kvh_put_options {
 	size_t struct_bytes;
 	uint32_t flags;
-	uint32_t replicas;          /* 0 = 1 */
-	uint32_t priority;          /* 0 .. 3, evicted lowest first */
+	uint32_t replicas; /* 0 = 1 */
+	uint32_t priority; /* 0 .. 3, evicted lowest first */
 	uint32_t reserved;
 	uint64_t keep_seconds;      /* evicted only when nothing else is left; 0: none */
 	uint64_t expire_seconds;    /* gone after this; 0: never; not together with keep_seconds */
@@ -227,25 +228,25 @@ struct kvh_put_options {
  * is every wrong argument, before anything is done.
  */
 KVH_API kvh_status kvh_store_exists(struct kvh_store *store, const struct kvh_batch *batch,
-				    uint32_t flags, const struct kvh_call *call);
+                                    uint32_t flags, const struct kvh_call *call);
 KVH_API kvh_status kvh_store_put(struct kvh_store *store, const struct kvh_batch *batch,
-				 const struct kvh_put_options *options,
-				 const struct kvh_call *call);
+                                 const struct kvh_put_options *options,
+                                 const struct kvh_call *call);
 /* A value of another length than the object's fails with KVH_INVALID_PARAMS, nothing is read. */
 KVH_API kvh_status kvh_store_get(struct kvh_store *store, const struct kvh_batch *batch,
-				 const struct kvh_call *call);
+                                 const struct kvh_call *call);
 KVH_API kvh_status kvh_store_remove(struct kvh_store *store, const struct kvh_batch *batch,
-				    const struct kvh_call *call);
+                                    const struct kvh_call *call);
 
 /* Results: 0, or negative (KVH_OBJECT_NOT_FOUND: the reservation is gone; nothing changed). */
 KVH_API kvh_status kvh_store_commit(struct kvh_store *store, const struct kvh_token *tokens,
-				    size_t count, struct kvh_result *results);
+                                    size_t count, struct kvh_result *results);
 KVH_API kvh_status kvh_store_abort(struct kvh_store *store, const struct kvh_token *tokens,
-				   size_t count, struct kvh_result *results);
+                                   size_t count, struct kvh_result *results);
 
 /* Removes every committed object. removed: NULL allowed. */
 KVH_API kvh_status kvh_store_clear(struct kvh_store *store, const struct kvh_call *call,
-				   uint64_t *removed);
+                                   uint64_t *removed);
 
 enum kvh_tier {
 	KVH_TIER_UNKNOWN = 0, /* no copy known */
@@ -255,8 +256,7 @@ enum kvh_tier {
 
 /* tiers: count entries. Says where a get would read from now. */
 KVH_API kvh_status kvh_store_tiers(struct kvh_store *store, const struct kvh_key *keys,
-				   size_t count, enum kvh_tier *tiers,
-				   const struct kvh_call *call);
+                                   size_t count, enum kvh_tier *tiers, const struct kvh_call *call);
 
 /* A key that left the store. hash holds at most 32 bytes; longer ones by their 128-bit digest. */
 struct kvh_evicted_key {
@@ -270,7 +270,7 @@ struct kvh_evicted_key {
  * over and keys are missing; look again at everything. Any thread.
  */
 KVH_API kvh_status kvh_store_take_evicted(struct kvh_store *store, struct kvh_evicted_key *keys,
-					  size_t capacity, size_t *count, bool *lost);
+                                          size_t capacity, size_t *count, bool *lost);
 
 /*
  * Waits until no byte moves for any call that returned before this one began (what D-23 calls
@@ -284,7 +284,8 @@ struct kvh_store_caps {
 	bool lifecycle;      /* KVH_PUT_LIFECYCLE_GROUP works */
 	bool tiers;          /* kvh_store_tiers works */
 	bool evicted;        /* kvh_store_take_evicted works */
-	int64_t stop_ms_max; /* after cancel or deadline no byte moves after these; < 0: unbounded */
+	int64_t stop_ms_max; /* after cancel or deadline no byte moves after these; < 0: unbounded
+	                      */
 	uint64_t capacity_bytes;
 	uint64_t replicas_max; /* copies of one object; more are refused; 0 = 1 */
 };
@@ -310,20 +311,19 @@ KVH_API kvh_status kvh_store_get_stats(struct kvh_store *store, struct kvh_store
  * 0; *needed_bytes is what the whole text takes. KVH_BUSY: it did not fit. Any thread.
  */
 KVH_API kvh_status kvh_store_stats_text(struct kvh_store *store, char *text, size_t capacity,
-					size_t *needed_bytes);
+                                        size_t *needed_bytes);
 
 /* The text form of a key, for people and text stores; its inverse finds a known prefix. */
 KVH_API kvh_status kvh_store_key_text(struct kvh_store *store, const struct kvh_key *key,
-				      char *text, size_t capacity, size_t *needed_bytes);
+                                      char *text, size_t capacity, size_t *needed_bytes);
 /*
  * hash: capacity bytes for the key's bytes; key->hash points there. Text without its final 0. Where
  * several identities share the prefix text, the one with the highest id is found.
  * KVH_OBJECT_NOT_FOUND: no such prefix was interned. KVH_INVALID_KEY: the hash is not one of its.
  * KVH_BUSY: capacity is too small.
  */
-KVH_API kvh_status kvh_store_key_parse(struct kvh_store *store, const char *text,
-				       size_t text_bytes, uint8_t *hash, size_t capacity,
-				       struct kvh_key *key);
+KVH_API kvh_status kvh_store_key_parse(struct kvh_store *store, const char *text, size_t text_bytes,
+                                       uint8_t *hash, size_t capacity, struct kvh_key *key);
 
 #ifdef __cplusplus
 }

@@ -25,12 +25,13 @@ KVH_API const struct kvh_layout_view *kvh_layout_get_view(const struct kvh_layou
  * registered regions and have at least one segment and one byte, options are valid and supported by
  * caps, results are preset to {KVH_NO_ANSWER, KVH_RESULT_QUIET}. The same key may stand twice in a
  * batch; that the second put of it gets the first one's result is the backend's work, which has a
- * lock over its index anyway. The backend guarantees: thread-safe; it writes only the given slots; it returns by the
- * call's deadline plus caps.stop_ms_max; it clears KVH_RESULT_QUIET of a key before bytes of its
- * value may move on their own (DMA) and sets it again when they can't; a CPU copy inside the
- * call needs neither.
+ * lock over its index anyway. The backend guarantees: thread-safe; it writes only the given slots;
+ * it returns by the call's deadline plus caps.stop_ms_max; it clears KVH_RESULT_QUIET of a key
+ * before bytes of its value may move on their own (DMA) and sets it again when they can't; a CPU
+ * copy inside the call needs neither.
  *
- * No function is NULL: kvh_store_ops_fill() puts KVH_NOT_SUPPORTED answers where a backend has none.
+ * No function is NULL: kvh_store_ops_fill() puts KVH_NOT_SUPPORTED answers where a backend has
+ * none.
  */
 struct kvh_store_ops {
 	size_t struct_bytes;
@@ -38,29 +39,28 @@ struct kvh_store_ops {
 
 	void (*caps)(void *self, struct kvh_store_caps *caps);
 	kvh_status (*register_region)(void *self, kvh_region_id region, void *addr, size_t bytes,
-				      enum kvh_memory_kind kind, struct kvh_error *error);
+	                              enum kvh_memory_kind kind, struct kvh_error *error);
 	/* After KVH_OK no byte of the region moves. */
-	kvh_status (*unregister_region)(void *self, kvh_region_id region,
-					kvh_deadline deadline_ns);
+	kvh_status (*unregister_region)(void *self, kvh_region_id region, kvh_deadline deadline_ns);
 	kvh_status (*prefix)(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
-			     struct kvh_error *error);
+	                     struct kvh_error *error);
 
 	kvh_status (*exists)(void *self, const struct kvh_batch *batch, uint32_t flags,
-			     const struct kvh_call *call);
+	                     const struct kvh_call *call);
 	kvh_status (*put)(void *self, const struct kvh_batch *batch,
-			  const struct kvh_put_options *options, const struct kvh_call *call);
+	                  const struct kvh_put_options *options, const struct kvh_call *call);
 	kvh_status (*get)(void *self, const struct kvh_batch *batch, const struct kvh_call *call);
 	kvh_status (*remove)(void *self, const struct kvh_batch *batch,
-			     const struct kvh_call *call);
+	                     const struct kvh_call *call);
 	kvh_status (*commit)(void *self, const struct kvh_token *tokens, size_t count,
-			     struct kvh_result *results);
+	                     struct kvh_result *results);
 	kvh_status (*abort)(void *self, const struct kvh_token *tokens, size_t count,
-			    struct kvh_result *results);
+	                    struct kvh_result *results);
 	kvh_status (*clear)(void *self, const struct kvh_call *call, uint64_t *removed);
 	kvh_status (*tiers)(void *self, const struct kvh_key *keys, size_t count,
-			    enum kvh_tier *tiers, const struct kvh_call *call);
+	                    enum kvh_tier *tiers, const struct kvh_call *call);
 	kvh_status (*take_evicted)(void *self, struct kvh_evicted_key *keys, size_t capacity,
-				   size_t *count, bool *lost);
+	                           size_t *count, bool *lost);
 	kvh_status (*quiesce)(void *self, kvh_deadline deadline_ns);
 	/* Fills what only the backend knows: objects, used, capacity, evicted, pinned, reserved. */
 	kvh_status (*stats)(void *self, struct kvh_store_stats *stats);
@@ -76,8 +76,8 @@ KVH_API void kvh_store_ops_fill(struct kvh_store_ops *ops);
  * handle (also when this call fails). options: as in kvh_store_open.
  */
 KVH_API kvh_status kvh_store_open_ops(const struct kvh_store_ops *ops, void *self,
-				      const struct kvh_store_options *options,
-				      struct kvh_store **store, struct kvh_error *error);
+                                      const struct kvh_store_options *options,
+                                      struct kvh_store **store, struct kvh_error *error);
 
 #ifdef __cplusplus
 }

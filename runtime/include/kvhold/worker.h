@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request worker: one per rank; saves, looks up and loads the blocks of an engine's requests. */
+/* The request worker: one per rank; saves, looks up and loads the blocks of an engine's requests.
+ */
 #ifndef KVHOLD_WORKER_H
 #define KVHOLD_WORKER_H
 
@@ -16,13 +17,13 @@ extern "C" {
 struct kvh_worker;
 
 enum {
-	KVH_NULL_BLOCK = 0,        /* block id that holds no data (R-16, D-21) */
+	KVH_NULL_BLOCK = 0, /* block id that holds no data (R-16, D-21) */
 	KVH_GROUPS_MAX = 64,
 	KVH_REQUEST_BYTES_MAX = 256,
-	KVH_HASH_BYTES_MAX = 32,    /* of one block hash */
+	KVH_HASH_BYTES_MAX = 32, /* of one block hash */
 	KVH_RANKS_MAX = 4096,
 	KVH_LOAD_THREADS_MAX = 64,
-	KVH_TOKENS_MAX = 1 << 30,   /* of one request */
+	KVH_TOKENS_MAX = 1 << 30, /* of one request */
 	KVH_BLOCK_TOKENS_MAX = 1 << 20
 };
 
@@ -86,7 +87,7 @@ struct kvh_worker_config {
 
 	/* Keys. model: its last path part is used. */
 	const char *model;
-	const char *cache_prefix; /* NULL or "": none */
+	const char *cache_prefix;  /* NULL or "": none */
 	uint32_t tp_rank, tp_size; /* sizes: 0 = 1 */
 	uint32_t pcp_rank, pcp_size;
 	uint32_t dcp_rank, dcp_size;
@@ -106,19 +107,19 @@ struct kvh_worker_config {
 	bool has_retention;        /* retention_tokens is set; false: dense (C-34) */
 	uint32_t retention_tokens; /* 0: replay boundary only */
 
-	bool events;            /* report stored blocks */
-	bool integer_hashes;    /* event hashes as the last 8 bytes */
-	bool lifecycle_groups;  /* R-3, where the store can */
-	bool tier_log;          /* */
-	uint64_t staging_bytes; /* owner's staging budget, 0: no disk offload */
+	bool events;                 /* report stored blocks */
+	bool integer_hashes;         /* event hashes as the last 8 bytes */
+	bool lifecycle_groups;       /* R-3, where the store can */
+	bool tier_log;               /* */
+	uint64_t staging_bytes;      /* owner's staging budget, 0: no disk offload */
 	double staging_usable_ratio; /* 0: 0.9 */
 
-	uint32_t save_threads;      /* 0 = 1; more: KVH_NOT_SUPPORTED (D-9) */
-	uint32_t load_threads;      /* 0 = 1 */
-	uint64_t max_queued_jobs;   /* saves beyond are refused with KVH_BUSY; 0: 4096 */
-	uint64_t max_queued_bytes;  /* the same over the bytes of their blocks; 0: no limit */
-	int64_t pressure_probe_ms;  /* D-7; 0: 1000; < 0: never */
-	int64_t load_timeout_ms;    /* D-14; 0: 30000; < 0: never */
+	uint32_t save_threads;     /* 0 = 1; more: KVH_NOT_SUPPORTED (D-9) */
+	uint32_t load_threads;     /* 0 = 1 */
+	uint64_t max_queued_jobs;  /* saves beyond are refused with KVH_BUSY; 0: 4096 */
+	uint64_t max_queued_bytes; /* the same over the bytes of their blocks; 0: no limit */
+	int64_t pressure_probe_ms; /* D-7; 0: 1000; < 0: never */
+	int64_t load_timeout_ms;   /* D-14; 0: 30000; < 0: never */
 
 	kvh_record_fn record; /* NULL: counters only */
 	void *record_user;
@@ -130,7 +131,7 @@ struct kvh_worker_config {
  * *worker is set on success only. One thread.
  */
 KVH_API kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_worker_config *config,
-				   struct kvh_worker **worker, struct kvh_error *error);
+                                   struct kvh_worker **worker, struct kvh_error *error);
 
 /*
  * Refuses new jobs (KVH_CLOSED), runs what is queued to the deadline, cancels the rest, and waits
@@ -139,10 +140,10 @@ KVH_API kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_wor
  * at once. KVH_TIMEOUT: bytes may still move for *left_jobs jobs; close again. One thread.
  */
 KVH_API kvh_status kvh_worker_close(struct kvh_worker *worker, kvh_deadline deadline_ns,
-				    size_t *left_jobs);
+                                    size_t *left_jobs);
 /*
- * Frees a worker and the completions that nobody took; one that was not closed is closed first, with
- * all its jobs cancelled. NULL: nothing happens. One thread.
+ * Frees a worker and the completions that nobody took; one that was not closed is closed first,
+ * with all its jobs cancelled. NULL: nothing happens. One thread.
  */
 KVH_API void kvh_worker_destroy(struct kvh_worker *worker);
 
@@ -172,20 +173,22 @@ struct kvh_caches {
 	size_t memory_count;
 	const struct kvh_cache_region *regions;
 	size_t region_count;
-	const uint64_t *block_counts; /* per group: blocks 0 .. count - 1 exist; group_count entries */
+	const uint64_t
+		*block_counts; /* per group: blocks 0 .. count - 1 exist; group_count entries */
 };
 
 /* All or nothing; once. Before it, save and load are refused; lookup works. One thread. */
 KVH_API kvh_status kvh_worker_register_caches(struct kvh_worker *worker,
-					      const struct kvh_caches *caches,
-					      struct kvh_error *error);
+                                              const struct kvh_caches *caches,
+                                              struct kvh_error *error);
 
 /*
- * Another identity from now on (new weights): every request is forgotten as by preempt, its loads are
- * cancelled, and no object of the old identity is found any more. Any thread, may wait for the store.
+ * Another identity from now on (new weights): every request is forgotten as by preempt, its loads
+ * are cancelled, and no object of the old identity is found any more. Any thread, may wait for the
+ * store.
  */
 KVH_API kvh_status kvh_worker_set_epoch(struct kvh_worker *worker, const void *identity,
-					size_t identity_bytes, struct kvh_error *error);
+                                        size_t identity_bytes, struct kvh_error *error);
 
 /* ---- jobs ----------------------------------------------------------------------------- */
 
@@ -221,7 +224,7 @@ struct kvh_save_job {
 	struct kvh_request_id request;
 	uint64_t token_count;                 /* save up to here; floored to lcm */
 	const struct kvh_block_table *blocks; /* one per group */
-	const uint8_t *hashes;                /* packed, hash_bytes each, from the request's start */
+	const uint8_t *hashes; /* packed, hash_bytes each, from the request's start */
 	size_t hash_count;
 	bool has_prompt; /* prompt_tokens is set */
 	bool has_prefill_end;
@@ -244,7 +247,7 @@ struct kvh_save_job {
  * KVH_BUSY (queue full), KVH_CLOSED, KVH_NO_MEMORY. Any thread, returns at once.
  */
 KVH_API kvh_status kvh_worker_save(struct kvh_worker *worker, const struct kvh_save_job *job,
-				   struct kvh_error *error);
+                                   struct kvh_error *error);
 
 struct kvh_load_job {
 	size_t struct_bytes;
@@ -263,7 +266,7 @@ struct kvh_load_job {
 
 /* As kvh_worker_save; never refused for saves that wait. A KVH_LOAD_DONE will follow. */
 KVH_API kvh_status kvh_worker_load(struct kvh_worker *worker, const struct kvh_load_job *job,
-				   struct kvh_error *error);
+                                   struct kvh_error *error);
 
 /* ---- lookup --------------------------------------------------------------------------- */
 
@@ -279,7 +282,7 @@ struct kvh_lookup {
 struct kvh_lookup_result {
 	size_t struct_bytes;
 	uint64_t hit_tokens;
-	/* One per group whose tail block is keyed by another hash than its own last one. */
+	/* One per group that takes part and has a hit; hand them to the load as they are. */
 	struct kvh_tail_key tail_keys[KVH_GROUPS_MAX];
 	size_t tail_key_count;
 };
@@ -290,7 +293,7 @@ struct kvh_lookup_result {
  * store to the deadline.
  */
 KVH_API kvh_status kvh_worker_lookup(struct kvh_worker *worker, const struct kvh_lookup *lookup,
-				     struct kvh_lookup_result *result, struct kvh_error *error);
+                                     struct kvh_lookup_result *result, struct kvh_error *error);
 
 /* ---- requests' lives ------------------------------------------------------------------ */
 
@@ -308,7 +311,7 @@ KVH_API kvh_status kvh_worker_preempt(struct kvh_worker *worker, struct kvh_requ
  * Any thread, returns at once.
  */
 KVH_API kvh_status kvh_worker_finish(struct kvh_worker *worker,
-				     const struct kvh_request_id *requests, size_t count);
+                                     const struct kvh_request_id *requests, size_t count);
 
 enum kvh_cancel_outcome {
 	KVH_CANCEL_NOT_STARTED = 1, /* terminal now; its completion waits in poll */
@@ -317,26 +320,27 @@ enum kvh_cancel_outcome {
 };
 /* Asks one job to stop. Any thread, returns at once. */
 KVH_API kvh_status kvh_worker_cancel(struct kvh_worker *worker, uint64_t job_id,
-				     enum kvh_cancel_outcome *outcome);
+                                     enum kvh_cancel_outcome *outcome);
 
 /*
- * Waits until every job of the request (NULL: of the worker) is terminal. KVH_TIMEOUT: *left_jobs are
- * not. Completions still come by poll. Not from a callback of the worker.
+ * Waits until every job of the request (NULL: of the worker) is terminal. KVH_TIMEOUT: *left_jobs
+ * are not. Completions still come by poll. Not from a callback of the worker.
  */
 KVH_API kvh_status kvh_worker_drain(struct kvh_worker *worker, const struct kvh_request_id *request,
-				    kvh_deadline deadline_ns, size_t *left_jobs);
+                                    kvh_deadline deadline_ns, size_t *left_jobs);
 
 /* ---- completions ---------------------------------------------------------------------- */
 
 enum kvh_completion_kind {
-	KVH_SAVE_DONE = 1,    /* the job's blocks are read no more */
-	KVH_LOAD_DONE = 2,    /* the job's blocks are written no more; after its KVH_BLOCK_FAILEDs */
+	KVH_SAVE_DONE = 1, /* the job's blocks are read no more */
+	KVH_LOAD_DONE = 2, /* the job's blocks are written no more; after its KVH_BLOCK_FAILEDs */
 	KVH_BLOCK_FAILED = 3, /* this block was to be written and is not known good */
 	KVH_EVENT = 4,        /* event: given, free with kvh_stored_event_free */
 	/*
-	 * evicted: a key of this worker's prefixes left the store. With events on, where the store tells;
-	 * its feed is the handle's, so give such a worker a handle of its own. Status KVH_NO_ANSWER:
-	 * keys are missing before this one (or, with no hash, altogether): look again at everything.
+	 * evicted: a key of this worker's prefixes left the store. With events on, where the store
+	 * tells; its feed is the handle's, so give such a worker a handle of its own. Status
+	 * KVH_NO_ANSWER: keys are missing before this one (or, with no hash, altogether): look
+	 * again at everything.
 	 */
 	KVH_EVICTED = 5
 };
@@ -373,12 +377,13 @@ struct kvh_completion {
 };
 
 /*
- * Takes up to capacity completions, in the order in which they came; *count says how many. entry_bytes:
- * sizeof(struct kvh_completion). What does not fit stays for the next call. All KVH_BLOCK_FAILED of
- * a load come before its KVH_LOAD_DONE. Any thread, returns at once, allocates nothing.
+ * Takes up to capacity completions, in the order in which they came; *count says how many.
+ * entry_bytes: sizeof(struct kvh_completion). What does not fit stays for the next call. All
+ * KVH_BLOCK_FAILED of a load come before its KVH_LOAD_DONE. Any thread, returns at once, allocates
+ * nothing.
  */
 KVH_API kvh_status kvh_worker_poll(struct kvh_worker *worker, struct kvh_completion *completions,
-				   size_t entry_bytes, size_t capacity, size_t *count);
+                                   size_t entry_bytes, size_t capacity, size_t *count);
 
 /* ---- statistics ----------------------------------------------------------------------- */
 
@@ -410,7 +415,7 @@ KVH_API kvh_status kvh_worker_get_stats(struct kvh_worker *worker, struct kvh_wo
 
 /* As kvh_store_stats_text. */
 KVH_API kvh_status kvh_worker_stats_text(struct kvh_worker *worker, char *text, size_t capacity,
-					 size_t *needed_bytes);
+                                         size_t *needed_bytes);
 
 #ifdef __cplusplus
 }

@@ -49,11 +49,11 @@ static void random_pieces_fill_exactly_what_was_counted(void **context)
 static void too_large_counts_are_refused(void **context)
 {
 	static const size_t large[][3] = {
-	    /* total, count, bytes */
-	    {0, SIZE_MAX, 2},
-	    {0, SIZE_MAX / 16 + 1, 16},
-	    {0, 1, SIZE_MAX},
-	    {32, 1, SIZE_MAX - 31},
+		/* total, count, bytes */
+		{0, SIZE_MAX, 2},
+		{0, SIZE_MAX / 16 + 1, 16},
+		{0, 1, SIZE_MAX},
+		{32, 1, SIZE_MAX - 31},
 	};
 
 	(void)context;
@@ -137,13 +137,13 @@ static void memory_fails_where_the_fault_point_says(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_pieces_fill_exactly_what_was_counted),
-	    cmocka_unit_test(too_large_counts_are_refused),
-	    cmocka_unit_test(copies_hold_the_bytes_and_nothing_is_null),
-	    cmocka_unit_test(taking_more_than_counted_stops_the_process),
-	    cmocka_unit_test(memory_of_0_bytes_is_no_failure),
-	    cmocka_unit_test(calloc_clears),
-	    cmocka_unit_test(memory_fails_where_the_fault_point_says),
+		cmocka_unit_test(random_pieces_fill_exactly_what_was_counted),
+		cmocka_unit_test(too_large_counts_are_refused),
+		cmocka_unit_test(copies_hold_the_bytes_and_nothing_is_null),
+		cmocka_unit_test(taking_more_than_counted_stops_the_process),
+		cmocka_unit_test(memory_of_0_bytes_is_no_failure),
+		cmocka_unit_test(calloc_clears),
+		cmocka_unit_test(memory_fails_where_the_fault_point_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

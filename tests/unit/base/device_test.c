@@ -42,7 +42,7 @@ static void host_memory_has_no_dmabuf(void **context)
 
 	(void)context;
 	assert_int_equal(host->export_dmabuf(NULL, memory, 8, &fd, &offset_bytes),
-			 KVH_NOT_SUPPORTED);
+	                 KVH_NOT_SUPPORTED);
 	assert_int_equal(fd, -1);
 	assert_int_equal(offset_bytes, 7);
 }
@@ -99,7 +99,7 @@ static kvh_status own_classify(void *ctx, const void *addr, enum kvh_memory_kind
 }
 
 static kvh_status own_copy_start(void *ctx, const struct kvh_copy *copies, size_t count,
-				 uint64_t *token)
+                                 uint64_t *token)
 {
 	(void)ctx;
 	(void)copies;
@@ -135,7 +135,7 @@ static void an_empty_table_becomes_the_host_device(void **context)
 static void host_copies_never_stand_in_for_device_copies(void **context)
 {
 	const struct kvh_device_ops given = {.struct_bytes = sizeof(given),
-					     .classify = own_classify};
+	                                     .classify = own_classify};
 	char from[] = "abcd";
 	char to[] = "----";
 	const struct kvh_copy copy = {to, from, 4};
@@ -154,8 +154,8 @@ static void host_copies_never_stand_in_for_device_copies(void **context)
 static void host_answers_never_stand_in_for_device_addresses(void **context)
 {
 	const struct kvh_device_ops given = {.struct_bytes = sizeof(given),
-					     .copy_start = own_copy_start,
-					     .copy_wait = own_copy_wait};
+	                                     .copy_start = own_copy_start,
+	                                     .copy_wait = own_copy_wait};
 	enum kvh_memory_kind kind = KVH_MEMORY_PINNED_HOST;
 	struct kvh_device_ops full;
 
@@ -176,8 +176,8 @@ static void tables_of_other_versions_are_read_to_their_own_end(void **context)
 	} newer = {.ops = {.struct_bytes = sizeof(newer), .classify = own_classify}};
 	/* Ends before copy_start: what lies there is not the table's. */
 	const struct kvh_device_ops older = {.struct_bytes =
-						 offsetof(struct kvh_device_ops, copy_start),
-					     .copy_start = own_copy_start};
+	                                             offsetof(struct kvh_device_ops, copy_start),
+	                                     .copy_start = own_copy_start};
 	struct kvh_device_ops full;
 
 	(void)context;
@@ -191,11 +191,11 @@ static void tables_of_other_versions_are_read_to_their_own_end(void **context)
 static void wrong_tables_are_refused(void **context)
 {
 	const struct kvh_device_ops wrong[] = {
-	    {.struct_bytes = 0},
-	    {.struct_bytes = sizeof(size_t) + 1},
-	    {.struct_bytes = sizeof(struct kvh_device_ops), .copy_start = own_copy_start},
-	    {.struct_bytes = sizeof(struct kvh_device_ops), .copy_wait = own_copy_wait},
-	    {.struct_bytes = sizeof(struct kvh_device_ops), .unpin_host = host->unpin_host},
+		{.struct_bytes = 0},
+		{.struct_bytes = sizeof(size_t) + 1},
+		{.struct_bytes = sizeof(struct kvh_device_ops), .copy_start = own_copy_start},
+		{.struct_bytes = sizeof(struct kvh_device_ops), .copy_wait = own_copy_wait},
+		{.struct_bytes = sizeof(struct kvh_device_ops), .unpin_host = host->unpin_host},
 	};
 	struct kvh_device_ops full = {.struct_bytes = 3};
 
@@ -210,17 +210,17 @@ static void wrong_tables_are_refused(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(host_memory_is_host_memory),
-	    cmocka_unit_test(pins_check_their_arguments),
-	    cmocka_unit_test(host_memory_has_no_dmabuf),
-	    cmocka_unit_test(copies_have_ended_when_start_returns),
-	    cmocka_unit_test(one_wrong_copy_stops_the_batch_before_the_first_byte),
-	    cmocka_unit_test(a_job_without_an_event_waits_for_nothing),
-	    cmocka_unit_test(an_empty_table_becomes_the_host_device),
-	    cmocka_unit_test(host_copies_never_stand_in_for_device_copies),
-	    cmocka_unit_test(host_answers_never_stand_in_for_device_addresses),
-	    cmocka_unit_test(tables_of_other_versions_are_read_to_their_own_end),
-	    cmocka_unit_test(wrong_tables_are_refused),
+		cmocka_unit_test(host_memory_is_host_memory),
+		cmocka_unit_test(pins_check_their_arguments),
+		cmocka_unit_test(host_memory_has_no_dmabuf),
+		cmocka_unit_test(copies_have_ended_when_start_returns),
+		cmocka_unit_test(one_wrong_copy_stops_the_batch_before_the_first_byte),
+		cmocka_unit_test(a_job_without_an_event_waits_for_nothing),
+		cmocka_unit_test(an_empty_table_becomes_the_host_device),
+		cmocka_unit_test(host_copies_never_stand_in_for_device_copies),
+		cmocka_unit_test(host_answers_never_stand_in_for_device_addresses),
+		cmocka_unit_test(tables_of_other_versions_are_read_to_their_own_end),
+		cmocka_unit_test(wrong_tables_are_refused),
 	};
 
 	host = kvh_device_host()->ops;

@@ -13,7 +13,7 @@
 #include "base/process.h"
 
 #define THREAD_COUNT 4
-#define MS	     UINT64_C(1000000)
+#define MS           UINT64_C(1000000)
 
 static const struct kvh_env *env;
 
@@ -61,7 +61,8 @@ static void start_threads(struct kvh_thread **threads, kvh_thread_fn fn, void *a
 {
 	for (int index = 0; index < THREAD_COUNT; index++)
 		assert_int_equal(
-		    env->ops->thread_create(env->ctx, &threads[index], "test", fn, arg), KVH_OK);
+			env->ops->thread_create(env->ctx, &threads[index], "test", fn, arg),
+			KVH_OK);
 }
 
 static void join_threads(struct kvh_thread **threads)
@@ -80,9 +81,9 @@ static void the_table_is_full(void **context)
 	assert_true(ops->now_ns && ops->sleep_ns && ops->random);
 	assert_true(ops->thread_create && ops->thread_join);
 	assert_true(ops->mutex_create && ops->mutex_destroy && ops->mutex_lock &&
-		    ops->mutex_unlock);
+	            ops->mutex_unlock);
 	assert_true(ops->cond_create && ops->cond_destroy && ops->cond_wait && ops->cond_signal &&
-		    ops->cond_broadcast);
+	            ops->cond_broadcast);
 	assert_null(ops->between_jobs);
 }
 
@@ -163,7 +164,7 @@ static void a_mutex_lets_one_in(void **context)
 	shared_init(&shared);
 	start_threads(threads, count_up, &shared);
 	join_threads(threads);
-	assert_int_equal(shared.count, THREAD_COUNT * 10000);
+	assert_int_equal(shared.count, UINT64_C(10000) * THREAD_COUNT);
 	shared_fini(&shared);
 }
 
@@ -175,7 +176,7 @@ static void wait_for_go(void *arg)
 	shared->waiting_count++;
 	while (!shared->go) {
 		if (env->ops->cond_wait(env->ctx, shared->cond, shared->mutex,
-					shared->deadline_ns) != KVH_OK)
+		                        shared->deadline_ns) != KVH_OK)
 			shared->timeout_count++;
 	}
 	shared->ok_count++;
@@ -214,7 +215,7 @@ static void signals_and_broadcasts_wake_every_waiter(void **context)
 {
 	/* None, the saturated one, and one so late that the run is over before. */
 	const kvh_deadline deadlines[] = {0, UINT64_MAX, UINT64_MAX - 1,
-					  kvh_deadline_after(env, 3600 * 1000 * MS)};
+	                                  kvh_deadline_after(env, MS * 1000 * 3600)};
 
 	(void)context;
 	for (size_t index = 0; index < COUNT_OF(deadlines); index++) {
@@ -267,8 +268,8 @@ static void threads_have_names_and_leave_signals_to_the_engine(void **context)
 	sigaddset(&mask, SIGUSR1);
 	pthread_sigmask(SIG_UNBLOCK, &mask, NULL);
 	assert_int_equal(env->ops->thread_create(env->ctx, &thread, "kvh-save-with-a-long-name",
-						 look_at_self, &self),
-			 KVH_OK);
+	                                         look_at_self, &self),
+	                 KVH_OK);
 	env->ops->thread_join(env->ctx, thread);
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	assert_string_equal(self.name, "kvh-save-with-a");
@@ -288,7 +289,7 @@ static void creating_without_memory_says_so(void **context)
 	(void)context;
 	assert_true(kvh_fault_arm_nth("base/alloc", 1, -1));
 	assert_int_equal(env->ops->thread_create(env->ctx, &thread, "t", count_up, NULL),
-			 KVH_NO_MEMORY);
+	                 KVH_NO_MEMORY);
 	assert_true(kvh_fault_arm_nth("base/alloc", 1, -1));
 	assert_int_equal(env->ops->mutex_create(env->ctx, &mutex), KVH_NO_MEMORY);
 	assert_true(kvh_fault_arm_nth("base/alloc", 1, -1));
@@ -342,18 +343,18 @@ static void a_forked_child_is_another_process(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_table_is_full),
-	    cmocka_unit_test(the_clock_never_goes_back_and_sleep_lasts),
-	    cmocka_unit_test(the_longest_sleep_does_not_wrap_to_none),
-	    cmocka_unit_test(deadlines_saturate_and_pass),
-	    cmocka_unit_test(random_numbers_differ),
-	    cmocka_unit_test(a_mutex_lets_one_in),
-	    cmocka_unit_test(signals_and_broadcasts_wake_every_waiter),
-	    cmocka_unit_test(a_wait_ends_at_its_deadline_with_the_mutex_held),
-	    cmocka_unit_test(threads_have_names_and_leave_signals_to_the_engine),
-	    cmocka_unit_test(creating_without_memory_says_so),
-	    cmocka_unit_test(misuse_of_a_mutex_stops_instead_of_hanging),
-	    cmocka_unit_test(a_forked_child_is_another_process),
+		cmocka_unit_test(the_table_is_full),
+		cmocka_unit_test(the_clock_never_goes_back_and_sleep_lasts),
+		cmocka_unit_test(the_longest_sleep_does_not_wrap_to_none),
+		cmocka_unit_test(deadlines_saturate_and_pass),
+		cmocka_unit_test(random_numbers_differ),
+		cmocka_unit_test(a_mutex_lets_one_in),
+		cmocka_unit_test(signals_and_broadcasts_wake_every_waiter),
+		cmocka_unit_test(a_wait_ends_at_its_deadline_with_the_mutex_held),
+		cmocka_unit_test(threads_have_names_and_leave_signals_to_the_engine),
+		cmocka_unit_test(creating_without_memory_says_so),
+		cmocka_unit_test(misuse_of_a_mutex_stops_instead_of_hanging),
+		cmocka_unit_test(a_forked_child_is_another_process),
 	};
 
 	set_env();

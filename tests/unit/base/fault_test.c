@@ -27,7 +27,7 @@ static int disarm(void **context)
 static void every_point_has_a_name_of_its_own_and_an_effect(void **context)
 {
 	const unsigned known =
-	    KVH_EFFECT_CODE | KVH_EFFECT_DELAY | KVH_EFFECT_SHORT | KVH_EFFECT_CRASH;
+		KVH_EFFECT_CODE | KVH_EFFECT_DELAY | KVH_EFFECT_SHORT | KVH_EFFECT_CRASH;
 
 	(void)context;
 	for (int point = 0; point < KVH_FAULT_POINT_COUNT; point++) {
@@ -143,9 +143,9 @@ static void one_shot_fires_once_over_four_threads(void **context)
 		struct passer *passer = &passers[index];
 
 		passer->gate = gate;
-		assert_int_equal(
-		    env->ops->thread_create(env->ctx, &passer->thread, "pass", pass_often, passer),
-		    KVH_OK);
+		assert_int_equal(env->ops->thread_create(env->ctx, &passer->thread, "pass",
+		                                         pass_often, passer),
+		                 KVH_OK);
 	}
 	assert_true(kvh_fault_arm_nth("base/alloc", THREAD_COUNT * PASS_COUNT / 2, -200));
 	env->ops->mutex_unlock(env->ctx, gate);
@@ -169,13 +169,13 @@ struct decided {
 };
 
 static bool decide(void *user, enum kvh_fault_point point, const void *key, size_t key_bytes,
-		   int64_t *number)
+                   int64_t *number)
 {
 	struct decided *decided = user;
 
 	decided->call_count++;
 	decided->key_ok =
-	    point == KVH_FAULT_BASE_ALLOC && key_bytes == 3 && memcmp(key, "key", 3) == 0;
+		point == KVH_FAULT_BASE_ALLOC && key_bytes == 3 && memcmp(key, "key", 3) == 0;
 	if (decided->allocate)
 		kvh_free(kvh_alloc(8));
 	if (decided->call_count < decided->fire_from || decided->call_count > decided->fire_to)
@@ -324,20 +324,20 @@ static void a_log_that_can_not_be_written_does_not_hide_the_fault(void **context
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    DISARMING_TEST(every_point_has_a_name_of_its_own_and_an_effect),
-	    DISARMING_TEST(unknown_names_and_number_0_are_refused),
-	    DISARMING_TEST(a_refusal_leaves_what_is_armed),
-	    DISARMING_TEST(disarmed_points_do_not_fire_or_count),
-	    DISARMING_TEST(the_nth_passing_fires_once_with_its_number),
-	    DISARMING_TEST(arming_again_counts_from_now),
-	    DISARMING_TEST(one_shot_fires_once_over_four_threads),
-	    DISARMING_TEST(a_decider_sees_the_key_and_chooses),
-	    DISARMING_TEST(points_passed_by_the_decider_itself_do_not_count),
-	    DISARMING_TEST(the_nth_rule_comes_before_the_decider),
-	    DISARMING_TEST(a_decider_that_fires_with_0_stops_the_process),
-	    DISARMING_TEST(production_refuses_to_arm),
-	    DISARMING_TEST(fires_are_logged_once_a_process),
-	    DISARMING_TEST(a_log_that_can_not_be_written_does_not_hide_the_fault),
+		DISARMING_TEST(every_point_has_a_name_of_its_own_and_an_effect),
+		DISARMING_TEST(unknown_names_and_number_0_are_refused),
+		DISARMING_TEST(a_refusal_leaves_what_is_armed),
+		DISARMING_TEST(disarmed_points_do_not_fire_or_count),
+		DISARMING_TEST(the_nth_passing_fires_once_with_its_number),
+		DISARMING_TEST(arming_again_counts_from_now),
+		DISARMING_TEST(one_shot_fires_once_over_four_threads),
+		DISARMING_TEST(a_decider_sees_the_key_and_chooses),
+		DISARMING_TEST(points_passed_by_the_decider_itself_do_not_count),
+		DISARMING_TEST(the_nth_rule_comes_before_the_decider),
+		DISARMING_TEST(a_decider_that_fires_with_0_stops_the_process),
+		DISARMING_TEST(production_refuses_to_arm),
+		DISARMING_TEST(fires_are_logged_once_a_process),
+		DISARMING_TEST(a_log_that_can_not_be_written_does_not_hide_the_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,10 +79,10 @@ static void short_hashes_show_the_first_eight_bytes(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(levels_up_to_the_limit_are_heard),
-	    cmocka_unit_test(without_a_function_nothing_is_wanted),
-	    cmocka_unit_test(long_lines_are_cut),
-	    cmocka_unit_test(short_hashes_show_the_first_eight_bytes),
+		cmocka_unit_test(levels_up_to_the_limit_are_heard),
+		cmocka_unit_test(without_a_function_nothing_is_wanted),
+		cmocka_unit_test(long_lines_are_cut),
+		cmocka_unit_test(short_hashes_show_the_first_eight_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

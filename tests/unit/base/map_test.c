@@ -31,11 +31,11 @@ static size_t make_items(struct item *items)
 		size_t end = count;
 
 		for (; first < end; first++) {
-			for (char letter = 'a'; letter <= 'd'; letter++) {
+			for (size_t letter = 0; letter < 4; letter++) {
 				struct item *item = &items[count++];
 
 				memcpy(item->key, items[first].key, bytes - 1);
-				item->key[bytes - 1] = letter;
+				item->key[bytes - 1] = "abcd"[letter];
 				item->entry.key_bytes = bytes;
 			}
 		}
@@ -55,7 +55,7 @@ static void assert_same(const struct kvh_map *map, struct item *items)
 
 		memcpy(key, item->key, sizeof(key));
 		assert_ptr_equal(kvh_map_get(map, key, item->entry.key_bytes),
-				 item->in_map ? &item->entry : NULL);
+		                 item->in_map ? &item->entry : NULL);
 		count += item->in_map;
 		item->seen = false;
 	}
@@ -213,12 +213,12 @@ static void misuse_stops_the_process(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_puts_and_removes_agree_with_a_list),
-	    cmocka_unit_test(growing_keeps_chains_short_and_its_failure_loses_nothing),
-	    cmocka_unit_test(entries_can_be_removed_on_the_way),
-	    cmocka_unit_test(equal_hashes_of_other_keys_are_told_apart),
-	    cmocka_unit_test(init_without_memory_says_so),
-	    cmocka_unit_test(misuse_stops_the_process),
+		cmocka_unit_test(random_puts_and_removes_agree_with_a_list),
+		cmocka_unit_test(growing_keeps_chains_short_and_its_failure_loses_nothing),
+		cmocka_unit_test(entries_can_be_removed_on_the_way),
+		cmocka_unit_test(equal_hashes_of_other_keys_are_told_apart),
+		cmocka_unit_test(init_without_memory_says_so),
+		cmocka_unit_test(misuse_stops_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,7 +95,7 @@ static void ranges_must_end_within_the_address_space(void **context)
 		size_t bytes = draw_size(&seed);
 
 		assert_int_equal(kvh_range_ok((const void *)addr, bytes),
-				 (wide)addr + bytes <= UINTPTR_MAX);
+		                 (wide)addr + bytes <= UINTPTR_MAX);
 	}
 }
 
@@ -105,22 +105,22 @@ static void sizes_with_units_are_read(void **context)
 		const char *text;
 		uint64_t bytes;
 	} good[] = {
-	    {"0", 0},
-	    {"64", 64},
-	    {"64B", 64},
-	    {"007", 7},
-	    {"4KiB", 4096},
-	    {"3MiB", UINT64_C(3) << 20},
-	    {"8GiB", UINT64_C(8) << 30},
-	    {"2TiB", UINT64_C(2) << 40},
-	    {"5kB", 5000},
-	    {"1MB", 1000000},
-	    {"6GB", UINT64_C(6000000000)},
-	    {"7TB", UINT64_C(7000000000000)},
-	    {"18446744073709551615", UINT64_MAX},
-	    {"18446744073709551615B", UINT64_MAX},
-	    {"18014398509481983KiB", UINT64_MAX - 1023},
-	    {"16777215TiB", UINT64_MAX - ((UINT64_C(1) << 40) - 1)},
+		{"0", 0},
+		{"64", 64},
+		{"64B", 64},
+		{"007", 7},
+		{"4KiB", 4096},
+		{"3MiB", UINT64_C(3) << 20},
+		{"8GiB", UINT64_C(8) << 30},
+		{"2TiB", UINT64_C(2) << 40},
+		{"5kB", 5000},
+		{"1MB", 1000000},
+		{"6GB", UINT64_C(6000000000)},
+		{"7TB", UINT64_C(7000000000000)},
+		{"18446744073709551615", UINT64_MAX},
+		{"18446744073709551615B", UINT64_MAX},
+		{"18014398509481983KiB", UINT64_MAX - 1023},
+		{"16777215TiB", UINT64_MAX - ((UINT64_C(1) << 40) - 1)},
 	};
 
 	(void)context;
@@ -135,27 +135,27 @@ static void sizes_with_units_are_read(void **context)
 static void bad_or_too_large_sizes_are_refused(void **context)
 {
 	static const char *const bad[] = {
-	    "",
-	    "B",
-	    "KiB",
-	    " 1",
-	    "1 ",
-	    "1 KiB",
-	    "+1",
-	    "-1",
-	    "1.5GiB",
-	    "0x10",
-	    "1kib",
-	    "1KB",
-	    "1K",
-	    "1G",
-	    "1KiBs",
-	    "1KiB1",
-	    "18446744073709551616",
-	    "99999999999999999999",
-	    "18014398509481984KiB",
-	    "16777216TiB",
-	    "18446744073709552kB",
+		"",
+		"B",
+		"KiB",
+		" 1",
+		"1 ",
+		"1 KiB",
+		"+1",
+		"-1",
+		"1.5GiB",
+		"0x10",
+		"1kib",
+		"1KB",
+		"1K",
+		"1G",
+		"1KiBs",
+		"1KiB1",
+		"18446744073709551616",
+		"99999999999999999999",
+		"18014398509481984KiB",
+		"16777216TiB",
+		"18446744073709552kB",
 	};
 
 	(void)context;
@@ -181,13 +181,13 @@ static void text_beyond_its_bytes_is_not_read(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(sums_and_products_agree_with_wide_arithmetic),
-	    cmocka_unit_test(alignment_agrees_with_wide_arithmetic),
-	    cmocka_unit_test(divisions_round_as_named),
-	    cmocka_unit_test(ranges_must_end_within_the_address_space),
-	    cmocka_unit_test(sizes_with_units_are_read),
-	    cmocka_unit_test(bad_or_too_large_sizes_are_refused),
-	    cmocka_unit_test(text_beyond_its_bytes_is_not_read),
+		cmocka_unit_test(sums_and_products_agree_with_wide_arithmetic),
+		cmocka_unit_test(alignment_agrees_with_wide_arithmetic),
+		cmocka_unit_test(divisions_round_as_named),
+		cmocka_unit_test(ranges_must_end_within_the_address_space),
+		cmocka_unit_test(sizes_with_units_are_read),
+		cmocka_unit_test(bad_or_too_large_sizes_are_refused),
+		cmocka_unit_test(text_beyond_its_bytes_is_not_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,32 +10,32 @@
 #include "base/error.h"
 
 static const kvh_status all_codes[] = {
-    KVH_OK,
-    KVH_NO_AVAILABLE_HANDLE,
-    KVH_INVALID_KEY,
-    KVH_INVALID_PARAMS,
-    KVH_REPLICA_IS_NOT_READY,
-    KVH_OBJECT_NOT_FOUND,
-    KVH_OBJECT_ALREADY_EXISTS,
-    KVH_OBJECT_HAS_LEASE,
-    KVH_LEASE_EXPIRED,
-    KVH_TRANSFER_FAIL,
-    KVH_CHECKSUM_MISMATCH,
-    KVH_RPC_FAIL,
-    KVH_RPC_TIMEOUT,
-    KVH_NOT_SUPPORTED,
-    KVH_FILE_READ_FAIL,
-    KVH_FILE_WRITE_FAIL,
-    KVH_TIMEOUT,
-    KVH_CANCELLED,
-    KVH_BUSY,
-    KVH_NO_MEMORY,
-    KVH_CLOSED,
-    KVH_FORKED,
-    KVH_NO_ANSWER,
-    KVH_IN_DOUBT,
-    KVH_TOO_LARGE,
-    KVH_INTERNAL,
+	KVH_OK,
+	KVH_NO_AVAILABLE_HANDLE,
+	KVH_INVALID_KEY,
+	KVH_INVALID_PARAMS,
+	KVH_REPLICA_IS_NOT_READY,
+	KVH_OBJECT_NOT_FOUND,
+	KVH_OBJECT_ALREADY_EXISTS,
+	KVH_OBJECT_HAS_LEASE,
+	KVH_LEASE_EXPIRED,
+	KVH_TRANSFER_FAIL,
+	KVH_CHECKSUM_MISMATCH,
+	KVH_RPC_FAIL,
+	KVH_RPC_TIMEOUT,
+	KVH_NOT_SUPPORTED,
+	KVH_FILE_READ_FAIL,
+	KVH_FILE_WRITE_FAIL,
+	KVH_TIMEOUT,
+	KVH_CANCELLED,
+	KVH_BUSY,
+	KVH_NO_MEMORY,
+	KVH_CLOSED,
+	KVH_FORKED,
+	KVH_NO_ANSWER,
+	KVH_IN_DOUBT,
+	KVH_TOO_LARGE,
+	KVH_INTERNAL,
 };
 
 static void every_status_has_its_own_text(void **context)
@@ -102,7 +102,7 @@ static void version_number_and_text_agree(void **context)
 
 	(void)context;
 	snprintf(text, sizeof(text), "%u.%u.%u", version >> 16, version >> 8 & 0xff,
-		 version & 0xff);
+	         version & 0xff);
 	assert_string_equal(text, kvh_version_text());
 	assert_string_equal(text, KVH_TESTS_PROJECT_VERSION);
 }
@@ -127,13 +127,13 @@ static void a_failed_check_stops_the_process(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_status_has_its_own_text),
-	    cmocka_unit_test(foreign_numbers_have_a_text_too),
-	    cmocka_unit_test(fail_fills_the_error_and_returns_the_status),
-	    cmocka_unit_test(fail_can_wrap_the_text_it_replaces),
-	    cmocka_unit_test(long_errors_are_cut_and_end_in_0),
-	    cmocka_unit_test(version_number_and_text_agree),
-	    cmocka_unit_test(a_failed_check_stops_the_process),
+		cmocka_unit_test(every_status_has_its_own_text),
+		cmocka_unit_test(foreign_numbers_have_a_text_too),
+		cmocka_unit_test(fail_fills_the_error_and_returns_the_status),
+		cmocka_unit_test(fail_can_wrap_the_text_it_replaces),
+		cmocka_unit_test(long_errors_are_cut_and_end_in_0),
+		cmocka_unit_test(version_number_and_text_agree),
+		cmocka_unit_test(a_failed_check_stops_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

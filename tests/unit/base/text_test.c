@@ -83,13 +83,13 @@ static void metrics_have_prometheus_form(void **context)
 	kvh_text_sample(&text, "kvh_saved_blocks", "rank=\"1\"", UINT64_MAX);
 	assert_int_equal(kvh_text_end(&text, NULL), KVH_OK);
 	assert_string_equal(out, "# HELP kvh_saved_blocks Blocks saved.\n"
-				 "# TYPE kvh_saved_blocks counter\n"
-				 "kvh_saved_blocks 0\n"
-				 "kvh_saved_blocks{rank=\"1\"} 18446744073709551615\n");
+	                         "# TYPE kvh_saved_blocks counter\n"
+	                         "kvh_saved_blocks 0\n"
+	                         "kvh_saved_blocks{rank=\"1\"} 18446744073709551615\n");
 }
 
 __attribute__((format(printf, 3, 4))) static void line(char *out, size_t capacity_bytes,
-						       const char *format, ...)
+                                                       const char *format, ...)
 {
 	va_list args;
 
@@ -102,7 +102,7 @@ static void lines_are_cut_between_characters(void **context)
 {
 	/* 1, 2, 3 and 4 bytes. */
 	static const char *const characters[] = {"a", "\xc3\xa9", "\xe2\x82\xac",
-						 "\xf0\x9f\x98\x80"};
+	                                         "\xf0\x9f\x98\x80"};
 
 	(void)context;
 	for (size_t index = 0; index < COUNT_OF(characters); index++) {
@@ -191,16 +191,16 @@ static void odd_hex_is_refused(void **context)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(text_is_the_longest_prefix_that_fits),
-	    cmocka_unit_test(text_without_a_buffer_counts),
-	    cmocka_unit_test(counts_stay_at_the_largest_size),
-	    cmocka_unit_test(metrics_have_prometheus_form),
-	    cmocka_unit_test(lines_are_cut_between_characters),
-	    cmocka_unit_test(lines_that_are_not_utf8_are_still_lines),
-	    cmocka_unit_test(names_from_outside_can_not_start_a_line),
-	    cmocka_unit_test(hex_of_random_bytes_comes_back),
-	    cmocka_unit_test(every_other_byte_is_no_hex),
-	    cmocka_unit_test(odd_hex_is_refused),
+		cmocka_unit_test(text_is_the_longest_prefix_that_fits),
+		cmocka_unit_test(text_without_a_buffer_counts),
+		cmocka_unit_test(counts_stay_at_the_largest_size),
+		cmocka_unit_test(metrics_have_prometheus_form),
+		cmocka_unit_test(lines_are_cut_between_characters),
+		cmocka_unit_test(lines_that_are_not_utf8_are_still_lines),
+		cmocka_unit_test(names_from_outside_can_not_start_a_line),
+		cmocka_unit_test(hex_of_random_bytes_comes_back),
+		cmocka_unit_test(every_other_byte_is_no_hex),
+		cmocka_unit_test(odd_hex_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes: put and get through a store against the limits, over the same segments, interleaved. */
+#include "bench.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum {
+	SHIFT_BYTES = 16,    /* what P4 moves buffers by */
+	ENGINE_SLACK = 4096, /* room for the shift */
+	DIRECTIONS = 2,	     /* KVH_BENCH_PUT, KVH_BENCH_GET */
+	RATIOS = 3,
+	CASE_SHARE = 22 /* of the run's time limit, one case gets one part of so many */
+};
+
+/* What a ratio is taken of. */
+enum ratio { OF_STREAM, OF_MEMCPY, OF_BETTER };
+static const char *const ratio_units[RATIOS] = {"of NT", "of memcpy", "of the better"};
+static const char *const direction_names[DIRECTIONS] = {"put", "get"};
+
+/* The two shapes of a case. bound 0: no target. */
+struct copy_case {
+	size_t object_bytes;
+	size_t segment_count;
+	const char *rule;
+	enum ratio ratio;
+	double bound[DIRECTIONS];
+	double cpu_bound; /* seconds per GB */
+};
+
+static const struct copy_case cases[] = {
+    {4096, 2, "P3", OF_MEMCPY, {0.80, 0.80}, 0},
+    {16384, 2, "P3", OF_STREAM, {0.75, 0.75}, 0.16},
+    {65536, 2, "P2", OF_STREAM, {0.80, 0.85}, 0},
+    {262144, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
+    {1048576, 2, "P1", OF_STREAM, {0.90, 0.90}, 0.10},
+    {4194304, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
+    {4096, 64, NULL, OF_MEMCPY, {0, 0}, 0},
+    {65536, 64, "P2", OF_BETTER, {0.90, 0.90}, 0},
+    {262144, 64, NULL, OF_STREAM, {0, 0}, 0},
+    {1048576, 64, "P2", OF_STREAM, {0.90, 0.90}, 0},
+    {4194304, 64, NULL, OF_STREAM, {0, 0}, 0},
+};
+
+/* Segments of 4 KiB and more, aligned against shifted. */
+static const struct copy_case shift_cases[] = {
+    {8192, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+    {131072, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+    {1048576, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+};
+
+/* What all cases share. */
+struct copy_set {
+	struct kvh_bench *bench;
+	struct kvh_store *store;
+	kvh_region_id region;
+	unsigned char *engine;	/* set_bytes + ENGINE_SLACK; word i holds word_of(i) */
+	unsigned char *extents; /* set_bytes: where the limits keep the objects */
+	size_t set_bytes;
+};
+
+/* One case in the making. */
+struct copy_run {
+	struct copy_set *set;
+	struct kvh_bench_lists lists;
+	uint32_t *order;
+	struct kvh_layout *layout;
+	struct kvh_bench_objects objects;
+	struct kvh_bench_series limit_rates[DIRECTIONS][KVH_BENCH_KERNELS]; /* GB/s */
+	struct kvh_bench_series rates[DIRECTIONS];
+	struct kvh_bench_series ratios[DIRECTIONS][RATIOS];
+	struct kvh_bench_series cpu[DIRECTIONS]; /* seconds per GB */
+};
+
+static uint64_t word_of(size_t index)
+{
+	return index * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void engine_fill(struct copy_set *set)
+{
+	uint64_t *words = (uint64_t *)(void *)set->engine;
+
+	for (size_t i = 0; i < (set->set_bytes + ENGINE_SLACK) / sizeof(*words); i++)
+		words[i] = word_of(i);
+}
+
+/* Every byte of the engine's memory, beside the objects too. */
+static bool engine_check(const struct copy_set *set)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)set->engine;
+	uint64_t difference = 0;
+
+	for (size_t i = 0; i < (set->set_bytes + ENGINE_SLACK) / sizeof(*words); i++)
+		difference |= words[i] ^ word_of(i);
+	if (difference == 0)
+		return true;
+	kvh_cli_complain("bench", "WRONG BYTES: what a get wrote is not what was put");
+	return false;
+}
+
+static double seconds_since(const struct kvh_bench *bench, uint64_t start_ns)
+{
+	return (double)(kvh_bench_now(bench) - start_ns) * 1e-9;
+}
+
+/*
+ * The limit's get gives each object's bytes to the next object's block, so that every word of
+ * the engine's memory is wrong until the product's get has put it right.
+ */
+static double limit_seconds(struct copy_run *run, enum kvh_bench_op op,
+			    enum kvh_bench_kernel kernel)
+{
+	uint64_t start_ns = kvh_bench_now(run->set->bench);
+
+	run->lists.order_shift = op == KVH_BENCH_GET;
+	if (op == KVH_BENCH_PUT)
+		kvh_bench_limit_put(kernel, &run->lists);
+	else
+		kvh_bench_limit_get(kernel, &run->lists);
+	return seconds_since(run->set->bench, start_ns);
+}
+
+static double better(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+static bool store_pass(struct copy_run *run, enum kvh_bench_op op, double *seconds,
+		       double *cpu_seconds)
+{
+	int64_t expected =
+	    op == KVH_BENCH_GET ? (int64_t)kvh_layout_value_bytes(run->layout) : KVH_OK;
+	double cpu_start = kvh_bench_cpu_seconds();
+	uint64_t start_ns = kvh_bench_now(run->set->bench);
+
+	if (!kvh_bench_objects_run(&run->objects, op, expected))
+		return false;
+	*seconds = seconds_since(run->set->bench, start_ns);
+	*cpu_seconds = kvh_bench_cpu_seconds() - cpu_start;
+	return true;
+}
+
+static bool measure_direction(struct copy_run *run, enum kvh_bench_op op, bool counts)
+{
+	double gigabytes = (double)run->set->set_bytes * 1e-9;
+	double limits[KVH_BENCH_KERNELS];
+	double seconds = 0, cpu_seconds = 0, stream;
+
+	for (int kernel = 0; kernel < KVH_BENCH_KERNELS; kernel++)
+		limits[kernel] = limit_seconds(run, op, kernel);
+	if (!store_pass(run, op, &seconds, &cpu_seconds))
+		return false;
+	if (!counts)
+		return true;
+	for (int kernel = 0; kernel < KVH_BENCH_KERNELS; kernel++)
+		kvh_bench_add(&run->limit_rates[op][kernel], gigabytes / limits[kernel]);
+	stream = better(limits[KVH_BENCH_STREAM], limits[KVH_BENCH_STREAM_AHEAD]);
+	kvh_bench_add(&run->rates[op], gigabytes / seconds);
+	kvh_bench_add(&run->ratios[op][OF_STREAM], stream / seconds);
+	kvh_bench_add(&run->ratios[op][OF_MEMCPY], limits[KVH_BENCH_MEMCPY] / seconds);
+	kvh_bench_add(&run->ratios[op][OF_BETTER],
+		      better(stream, limits[KVH_BENCH_MEMCPY]) / seconds);
+	kvh_bench_add(&run->cpu[op], cpu_seconds / gigabytes);
+	return true;
+}
+
+/* Puts all objects anew and gets them back. */
+static bool measure_round(struct copy_run *run, bool counts)
+{
+	return kvh_bench_objects_clear(&run->objects) &&
+	       measure_direction(run, KVH_BENCH_PUT, counts) &&
+	       measure_direction(run, KVH_BENCH_GET, counts) && engine_check(run->set);
+}
+
+static bool create_layout(struct copy_run *run)
+{
+	const struct kvh_bench_lists *lists = &run->lists;
+	struct kvh_segment_template *templates = calloc(lists->segment_count, sizeof(*templates));
+	struct kvh_error error = {0};
+	kvh_status status;
+
+	if (!templates)
+		return kvh_bench_ok("layout", KVH_NO_MEMORY, NULL);
+	for (size_t i = 0; i < lists->segment_count; i++)
+		templates[i] = (struct kvh_segment_template){
+		    .base = lists->engine + i * lists->object_count * lists->segment_bytes,
+		    .stride_bytes = lists->segment_bytes,
+		    .bytes = lists->segment_bytes};
+	status = kvh_layout_create(run->set->store, templates, lists->segment_count,
+				   lists->object_count, &run->layout, &error);
+	free(templates);
+	return kvh_bench_ok("layout", status, &error);
+}
+
+static void run_fini(struct copy_run *run)
+{
+	kvh_bench_objects_fini(&run->objects);
+	kvh_layout_destroy(run->layout);
+	free(run->order);
+}
+
+static bool run_init(struct copy_run *run, struct copy_set *set, const struct copy_case *one,
+		     size_t shift_bytes)
+{
+	size_t count = set->set_bytes / one->object_bytes;
+
+	*run = (struct copy_run){.set = set, .order = calloc(count, sizeof(*run->order))};
+	if (!run->order)
+		return kvh_bench_ok("case", KVH_NO_MEMORY, NULL);
+	kvh_bench_shuffle(run->order, count);
+	run->lists =
+	    (struct kvh_bench_lists){.engine = set->engine + shift_bytes,
+				     .extents = set->extents,
+				     .object_count = count,
+				     .extent_stride_bytes = one->object_bytes,
+				     .segment_count = one->segment_count,
+				     .segment_bytes = one->object_bytes / one->segment_count,
+				     .order = run->order};
+	if (create_layout(run) &&
+	    kvh_bench_objects_init(&run->objects, set->store, run->layout, run->order, count))
+		return true;
+	run_fini(run);
+	return false;
+}
+
+static uint64_t case_limit_ns(const struct copy_set *set)
+{
+	return set->bench->limit_ns / CASE_SHARE;
+}
+
+static void name_case(char *name, size_t capacity, enum kvh_bench_op op,
+		      const struct copy_case *one)
+{
+	size_t kib = one->object_bytes >> 10;
+	bool is_mib = kib >= 1024;
+
+	snprintf(name, capacity, "%s %zu %s / %zu", direction_names[op], is_mib ? kib >> 10 : kib,
+		 is_mib ? "MiB" : "KiB", one->segment_count);
+}
+
+static json_t *rates_json(const struct copy_run *run, enum kvh_bench_op op)
+{
+	const struct kvh_bench_series *limits = run->limit_rates[op];
+
+	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "memcpy_gb_per_s",
+			 kvh_bench_median(&limits[KVH_BENCH_MEMCPY]), "nt_gb_per_s",
+			 kvh_bench_median(&limits[KVH_BENCH_STREAM]), "nt_ahead_gb_per_s",
+			 kvh_bench_median(&limits[KVH_BENCH_STREAM_AHEAD]), "kvhold_gb_per_s",
+			 kvh_bench_median(&run->rates[op]), "of_nt",
+			 kvh_bench_median(&run->ratios[op][OF_STREAM]), "of_memcpy",
+			 kvh_bench_median(&run->ratios[op][OF_MEMCPY]), "of_better",
+			 kvh_bench_median(&run->ratios[op][OF_BETTER]), "cpu_s_per_gb",
+			 kvh_bench_median(&run->cpu[op]));
+}
+
+static void report_rate(const struct copy_run *run, const struct copy_case *one,
+			enum kvh_bench_op op)
+{
+	const struct kvh_bench_series *limits = run->limit_rates[op];
+	struct kvh_bench_figure figure = {.unit = ratio_units[one->ratio],
+					  .series = &run->ratios[op][one->ratio],
+					  .more = rates_json(run, op)};
+	char name[64], note[128];
+	double stream = kvh_bench_median(&limits[KVH_BENCH_STREAM]);
+	double ahead = kvh_bench_median(&limits[KVH_BENCH_STREAM_AHEAD]);
+
+	name_case(name, sizeof(name), op, one);
+	snprintf(note, sizeof(note), "%5.2f GB/s; memcpy %5.2f, NT %5.2f; of memcpy %.2f",
+		 kvh_bench_median(&run->rates[op]), kvh_bench_median(&limits[KVH_BENCH_MEMCPY]),
+		 stream > ahead ? stream : ahead, kvh_bench_median(&run->ratios[op][OF_MEMCPY]));
+	figure.name = name;
+	figure.note = note;
+	if (one->rule)
+		figure.target =
+		    (struct kvh_bench_target){.rule = one->rule, .bound = one->bound[op]};
+	kvh_bench_report(run->set->bench, &figure);
+}
+
+static void report_cpu(const struct copy_run *run, const struct copy_case *one,
+		       enum kvh_bench_op op)
+{
+	struct kvh_bench_figure figure = {
+	    .unit = "CPU s/GB", .series = &run->cpu[op], .target = {"P8", one->cpu_bound, true}};
+	char name[64], full_name[80];
+
+	if (one->cpu_bound <= 0)
+		return;
+	name_case(name, sizeof(name), op, one);
+	snprintf(full_name, sizeof(full_name), "%s, CPU", name);
+	figure.name = full_name;
+	kvh_bench_report(run->set->bench, &figure);
+}
+
+static bool measure_case(struct copy_set *set, const struct copy_case *one)
+{
+	uint64_t start_ns = kvh_bench_now(set->bench);
+	struct copy_run run;
+	uint32_t round = 0;
+	bool ok;
+
+	if (!run_init(&run, set, one, 0))
+		return false;
+	ok = measure_round(&run, false);
+	while (ok && kvh_bench_goes_on(set->bench, round, start_ns, case_limit_ns(set))) {
+		ok = measure_round(&run, true);
+		round++;
+	}
+	for (int op = KVH_BENCH_PUT; ok && op <= KVH_BENCH_GET; op++) {
+		report_rate(&run, one, op);
+		report_cpu(&run, one, op);
+	}
+	run_fini(&run);
+	return ok;
+}
+
+static void report_shift(const struct copy_run *aligned, const struct copy_run *shifted,
+			 const struct copy_case *one, enum kvh_bench_op op)
+{
+	struct kvh_bench_series ratios = {0};
+	struct kvh_bench_figure figure = {
+	    .unit = "of aligned", .series = &ratios, .target = {one->rule, one->bound[op], false}};
+	char name[64], full_name[96];
+
+	for (uint32_t i = 0; i < shifted->rates[op].count; i++)
+		kvh_bench_add(&ratios, shifted->rates[op].values[i] / aligned->rates[op].values[i]);
+	name_case(name, sizeof(name), op, one);
+	snprintf(full_name, sizeof(full_name), "%s, %d B off a line", name, SHIFT_BYTES);
+	figure.name = full_name;
+	kvh_bench_report(aligned->set->bench, &figure);
+}
+
+static bool measure_shift(struct copy_set *set, const struct copy_case *one)
+{
+	uint64_t start_ns = kvh_bench_now(set->bench);
+	struct copy_run aligned, shifted;
+	uint32_t round = 0;
+	bool ok;
+
+	if (!run_init(&aligned, set, one, 0))
+		return false;
+	if (!run_init(&shifted, set, one, SHIFT_BYTES)) {
+		run_fini(&aligned);
+		return false;
+	}
+	ok = measure_round(&aligned, false) && measure_round(&shifted, false);
+	while (ok && kvh_bench_goes_on(set->bench, round, start_ns, 2 * case_limit_ns(set))) {
+		ok = measure_round(&aligned, true) && measure_round(&shifted, true);
+		round++;
+	}
+	for (int op = KVH_BENCH_PUT; ok && op <= KVH_BENCH_GET; op++)
+		report_shift(&aligned, &shifted, one, op);
+	run_fini(&shifted);
+	run_fini(&aligned);
+	return ok;
+}
+
+static bool measure_all(struct copy_set *set)
+{
+	bool ok = true;
+
+	kvh_bench_head("Copies: object size / segments, local: against plain loops over the same "
+		       "segments");
+	for (size_t i = 0; ok && i < sizeof(cases) / sizeof(cases[0]); i++)
+		ok = measure_case(set, &cases[i]);
+	for (size_t i = 0; ok && i < sizeof(shift_cases) / sizeof(shift_cases[0]); i++)
+		ok = measure_shift(set, &shift_cases[i]);
+	return ok;
+}
+
+/* A quarter more than the objects take, so that no put has to evict. */
+static bool open_store(struct copy_set *set)
+{
+	size_t engine_bytes = set->set_bytes + ENGINE_SLACK;
+	struct kvh_error error = {0};
+	char url[64];
+
+	snprintf(url, sizeof(url), "local:?size=%zuMiB",
+		 set->set_bytes / KVH_BENCH_MIB * 5 / 4 + 64);
+	return kvh_bench_ok(url, kvh_store_open(url, NULL, &set->store, &error), &error) &&
+	       kvh_bench_ok("register",
+			    kvh_store_register(set->store, set->engine, engine_bytes,
+					       KVH_MEMORY_HOST, &set->region, &error),
+			    &error);
+}
+
+bool kvh_bench_copies(struct kvh_bench *bench)
+{
+	struct copy_set set = {.bench = bench, .set_bytes = bench->set_bytes};
+	bool ok = false;
+
+	set.engine = kvh_bench_map(set.set_bytes + ENGINE_SLACK);
+	set.extents = kvh_bench_map(set.set_bytes);
+	if (!set.engine || !set.extents) {
+		kvh_bench_ok("memory for the copies", KVH_NO_MEMORY, NULL);
+		goto out;
+	}
+	engine_fill(&set);
+	ok = open_store(&set) && measure_all(&set);
+out:
+	ok = kvh_bench_ok("close", kvh_store_close(set.store, 0), NULL) && ok;
+	kvh_bench_unmap(set.extents, set.set_bytes);
+	kvh_bench_unmap(set.engine, set.set_bytes + ENGINE_SLACK);
+	return ok;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a key costs beside its bytes (P5), and what an object takes beside its payload (P7). */
+#include "bench.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+enum {
+	VALUE_BYTES = 64,    /* small, so that bookkeeping is what is seen */
+	EXTENT_BYTES = 4096, /* what a pool gives it */
+	MANY_KEYS = 1000000, /* from here on the looser bound of P5 holds */
+	KEY_CASE_SHARE = 8   /* part of the time limit, as in bench_copy.c */
+};
+
+struct key_bench {
+	struct kvh_bench *bench;
+	struct kvh_store *store;
+	kvh_region_id region;
+	struct kvh_layout *layout;
+	unsigned char *engine;
+	unsigned char *extents; /* the limit's */
+	size_t engine_bytes;
+	size_t extents_bytes;
+	uint32_t *order;
+	struct kvh_bench_lists lists;
+	struct kvh_bench_objects objects; /* put and got, in put order */
+	struct kvh_bench_objects present; /* the same keys in another order */
+	struct kvh_bench_objects absent;
+	struct kvh_bench_series put, get, hits, misses; /* us a key */
+	struct kvh_bench_series whole_put, whole_get;
+};
+
+/* The store of count small objects, over block_count blocks of engine memory. */
+static bool open_store(struct key_bench *keys, size_t count, size_t block_count)
+{
+	const struct kvh_segment_template template = {keys->engine, VALUE_BYTES, VALUE_BYTES};
+	struct kvh_error error = {0};
+	char url[64];
+
+	snprintf(url, sizeof(url), "local:?size=%zuMiB",
+		 count * EXTENT_BYTES / KVH_BENCH_MIB * 9 / 8 + 64);
+	return kvh_bench_ok(url, kvh_store_open(url, NULL, &keys->store, &error), &error) &&
+	       kvh_bench_ok("register",
+			    kvh_store_register(keys->store, keys->engine, keys->engine_bytes,
+					       KVH_MEMORY_HOST, &keys->region, &error),
+			    &error) &&
+	       kvh_bench_ok(
+		   "layout",
+		   kvh_layout_create(keys->store, &template, 1, block_count, &keys->layout, &error),
+		   &error);
+}
+
+static bool close_store(struct key_bench *keys)
+{
+	kvh_layout_destroy(keys->layout);
+	keys->layout = NULL;
+	return kvh_bench_ok("close", kvh_store_close(keys->store, 0), NULL);
+}
+
+static bool init_objects(struct key_bench *keys, size_t count)
+{
+	if (!kvh_bench_objects_init(&keys->objects, keys->store, keys->layout, keys->order,
+				    count) ||
+	    !kvh_bench_objects_init(&keys->present, keys->store, keys->layout, keys->order,
+				    count) ||
+	    !kvh_bench_objects_init(&keys->absent, keys->store, keys->layout, keys->order, count))
+		return false;
+	kvh_bench_objects_shuffle(&keys->present, keys->order);
+	kvh_bench_objects_name(&keys->absent, 1, 0);
+	return true;
+}
+
+static bool timed_run(struct key_bench *keys, struct kvh_bench_objects *objects,
+		      enum kvh_bench_op op, int64_t expected, double *us_per_key)
+{
+	uint64_t start_ns = kvh_bench_now(keys->bench);
+
+	if (!kvh_bench_objects_run(objects, op, expected))
+		return false;
+	*us_per_key =
+	    (double)(kvh_bench_now(keys->bench) - start_ns) / 1e3 / (double)objects->count;
+	return true;
+}
+
+/* The limit's copy of the same values, one extent a value as in the pool. */
+static double limit_us_per_key(struct key_bench *keys, enum kvh_bench_op op)
+{
+	uint64_t start_ns = kvh_bench_now(keys->bench);
+
+	if (op == KVH_BENCH_PUT)
+		kvh_bench_limit_put(KVH_BENCH_MEMCPY, &keys->lists);
+	else
+		kvh_bench_limit_get(KVH_BENCH_MEMCPY, &keys->lists);
+	return (double)(kvh_bench_now(keys->bench) - start_ns) / 1e3 /
+	       (double)keys->lists.object_count;
+}
+
+static bool measure_round(struct key_bench *keys, bool counts)
+{
+	double limit_put, limit_get, put, get, hit, miss;
+
+	if (!kvh_bench_objects_clear(&keys->objects))
+		return false;
+	limit_put = limit_us_per_key(keys, KVH_BENCH_PUT);
+	if (!timed_run(keys, &keys->objects, KVH_BENCH_PUT, KVH_OK, &put))
+		return false;
+	limit_get = limit_us_per_key(keys, KVH_BENCH_GET);
+	if (!timed_run(keys, &keys->objects, KVH_BENCH_GET, VALUE_BYTES, &get) ||
+	    !timed_run(keys, &keys->present, KVH_BENCH_EXISTS, 1, &hit) ||
+	    !timed_run(keys, &keys->absent, KVH_BENCH_EXISTS, 0, &miss))
+		return false;
+	if (!counts)
+		return true;
+	kvh_bench_add(&keys->put, put - limit_put);
+	kvh_bench_add(&keys->get, get - limit_get);
+	kvh_bench_add(&keys->whole_put, put);
+	kvh_bench_add(&keys->whole_get, get);
+	kvh_bench_add(&keys->hits, hit);
+	kvh_bench_add(&keys->misses, miss);
+	return true;
+}
+
+static void report_one(struct key_bench *keys, const char *what,
+		       const struct kvh_bench_series *series, double bound, const char *note)
+{
+	struct kvh_bench_figure figure = {
+	    .unit = "us/key", .series = series, .target = {"P5", bound, true}, .note = note};
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s, %zu keys", what, keys->objects.count);
+	figure.name = name;
+	kvh_bench_report(keys->bench, &figure);
+}
+
+static void report_all(struct key_bench *keys)
+{
+	double exists_bound = keys->objects.count < MANY_KEYS ? 0.05 : 0.10;
+	char note[64];
+
+	report_one(keys, "exists, present", &keys->hits, exists_bound, NULL);
+	report_one(keys, "exists, absent", &keys->misses, exists_bound, NULL);
+	snprintf(note, sizeof(note), "with the copy of 64 B %.3f",
+		 kvh_bench_median(&keys->whole_put));
+	report_one(keys, "put beside the copy", &keys->put, 0.25, note);
+	snprintf(note, sizeof(note), "with the copy of 64 B %.3f",
+		 kvh_bench_median(&keys->whole_get));
+	report_one(keys, "get beside the copy", &keys->get, 0.25, note);
+}
+
+static bool measure(struct key_bench *keys)
+{
+	uint64_t start_ns = kvh_bench_now(keys->bench);
+	uint32_t round = 0;
+	bool ok = measure_round(keys, false);
+
+	while (ok && kvh_bench_goes_on(keys->bench, round, start_ns,
+				       keys->bench->limit_ns / KEY_CASE_SHARE)) {
+		ok = measure_round(keys, true);
+		round++;
+	}
+	return ok;
+}
+
+static void free_all(struct key_bench *keys)
+{
+	kvh_bench_objects_fini(&keys->objects);
+	kvh_bench_objects_fini(&keys->present);
+	kvh_bench_objects_fini(&keys->absent);
+	free(keys->order);
+	kvh_bench_unmap(keys->engine, keys->engine_bytes);
+	kvh_bench_unmap(keys->extents, keys->extents_bytes);
+}
+
+static bool allocate(struct key_bench *keys, size_t count)
+{
+	keys->engine_bytes = count * VALUE_BYTES;
+	keys->extents_bytes = count * EXTENT_BYTES;
+	keys->engine = kvh_bench_map(keys->engine_bytes);
+	keys->extents = kvh_bench_map(keys->extents_bytes);
+	keys->order = calloc(count, sizeof(*keys->order));
+	if (!keys->engine || !keys->extents || !keys->order)
+		return kvh_bench_ok("memory for the keys", KVH_NO_MEMORY, NULL);
+	kvh_bench_shuffle(keys->order, count);
+	keys->lists = (struct kvh_bench_lists){.engine = keys->engine,
+					       .extents = keys->extents,
+					       .object_count = count,
+					       .extent_stride_bytes = EXTENT_BYTES,
+					       .segment_count = 1,
+					       .segment_bytes = VALUE_BYTES,
+					       .order = keys->order};
+	return true;
+}
+
+bool kvh_bench_per_key(struct kvh_bench *bench)
+{
+	struct key_bench keys = {.bench = bench};
+	bool ok;
+
+	kvh_bench_head("Cost of a key: local:, 64 keys a call");
+	ok = allocate(&keys, bench->keys) && open_store(&keys, bench->keys, bench->keys) &&
+	     init_objects(&keys, bench->keys) && measure(&keys);
+	if (ok)
+		report_all(&keys);
+	ok = close_store(&keys) && ok;
+	free_all(&keys);
+	if (ok && bench->keys < 8 * (uint64_t)MANY_KEYS)
+		kvh_bench_skip(bench, "exists, 8000000 keys", "run with --keys 8000000");
+	return ok;
+}
+
+/* Of this process. 0: not known. */
+static size_t resident_bytes(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long long pages = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*u %llu", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static bool fill(struct key_bench *keys, size_t count)
+{
+	for (size_t first = 0; first < count; first += keys->objects.count) {
+		kvh_bench_objects_name(&keys->objects, 0, first);
+		if (!kvh_bench_objects_run(&keys->objects, KVH_BENCH_PUT, KVH_OK))
+			return false;
+	}
+	return true;
+}
+
+/* Resident bytes that count objects added, less a 4 KiB extent each. */
+static bool measure_space(struct key_bench *keys, size_t count, struct kvh_bench_series *series)
+{
+	static const uint32_t first_block[KVH_BENCH_BATCH_KEYS];
+	size_t before_bytes = resident_bytes();
+	size_t after_bytes;
+
+	if (!open_store(keys, count, 1) ||
+	    !kvh_bench_objects_init(&keys->objects, keys->store, keys->layout, first_block,
+				    KVH_BENCH_BATCH_KEYS) ||
+	    !fill(keys, count))
+		return false;
+	after_bytes = resident_bytes();
+	kvh_bench_add(series,
+		      ((double)after_bytes - (double)before_bytes) / (double)count - EXTENT_BYTES);
+	return true;
+}
+
+bool kvh_bench_space(struct kvh_bench *bench)
+{
+	size_t count = bench->space_keys / KVH_BENCH_BATCH_KEYS * KVH_BENCH_BATCH_KEYS;
+	size_t needed_bytes = count * (EXTENT_BYTES + VALUE_BYTES * 4) * 3 / 2;
+	struct kvh_bench_series series = {0};
+	struct kvh_bench_figure figure = {.unit = "B/object",
+					  .series = &series,
+					  .target = {"P7", 104, true},
+					  .note = "resident memory less the payload's 4 KiB"};
+	struct key_bench keys = {.bench = bench, .engine_bytes = EXTENT_BYTES};
+	char name[64];
+	bool ok;
+
+	kvh_bench_head("Space of an object: local:");
+	snprintf(name, sizeof(name), "metadata, %zu objects", count);
+	figure.name = name;
+	if ((size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) < needed_bytes) {
+		kvh_bench_skip(bench, name, "too little free memory; run with --space-keys less");
+		return true;
+	}
+	keys.engine = kvh_bench_map(keys.engine_bytes);
+	if (!keys.engine)
+		return kvh_bench_ok("memory for the objects", KVH_NO_MEMORY, NULL);
+	ok = measure_space(&keys, count, &series);
+	if (ok)
+		kvh_bench_report(bench, &figure);
+	ok = close_store(&keys) && ok;
+	free_all(&keys);
+	return ok;
+}
