@@ -43,14 +43,10 @@ struct kvh_search {
 	bool drop; /* an eagle block must be dropped */
 };
 
-/*
- * Its answer. Needed chunks are always one run: [first_chunk, end_chunk). What lies before is not
- * needed; end_chunk = ceil(tokens / block).
- */
+/* Its answer. Needed are the chunks from first_chunk to ceil(tokens / block), no others. */
 struct kvh_run {
 	uint64_t tokens;
 	uint64_t first_chunk;
-	uint64_t end_chunk;
 };
 
 /* Which chunks a store or lookup mask has (C-31). */

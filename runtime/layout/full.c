@@ -40,8 +40,7 @@ static struct kvh_run search_full(const struct kvh_spec *spec, const struct kvh_
 	/* The whole unit goes: tokens is 0 or at least this much. */
 	if (search->drop && tokens)
 		tokens -= align_tokens < block_tokens ? align_tokens : block_tokens;
-	tokens = kvh_round_down(tokens, align_tokens);
-	return (struct kvh_run){.tokens = tokens, .end_chunk = kvh_div_up(tokens, block_tokens)};
+	return (struct kvh_run){.tokens = kvh_round_down(tokens, align_tokens)};
 }
 
 enum kvh_keep kvh_keep_all(const struct kvh_shape *shape, const struct kvh_keep_query *query)

@@ -86,7 +86,10 @@ static uint64_t search_all(struct rounds *rounds)
 	return rounds->runs[0].tokens;
 }
 
-/* C-22, C-23. */
+/*
+ * C-22, C-23. At the end every spec's own length is the hit, or (full attention) a longer one that
+ * is cut to it.
+ */
 static void set_masks(const struct rounds *rounds, uint64_t hit_tokens, struct kvh_masks *masks)
 {
 	const struct kvh_coordinator *coordinator = rounds->search.coordinator;
@@ -95,15 +98,15 @@ static void set_masks(const struct rounds *rounds, uint64_t hit_tokens, struct k
 		masks->group[group] = (struct kvh_mask){.all = true};
 	for (uint32_t index = 0; index < coordinator->spec_count; index++) {
 		const struct kvh_spec *spec = &coordinator->specs[index];
-		struct kvh_run run = rounds->runs[index];
+		uint64_t first_chunk = rounds->runs[index].first_chunk;
+		uint64_t end_chunk = kvh_div_up(hit_tokens, spec->shape.block_tokens);
 
-		if (spec->shape.ops == &kvh_attention_full)
-			run.end_chunk = kvh_div_up(hit_tokens, spec->shape.block_tokens);
+		KVH_CHECK(first_chunk <= end_chunk);
 		for (uint64_t left = spec->groups; left; left &= left - 1) {
 			struct kvh_mask *mask = &masks->group[__builtin_ctzll(left)];
 
-			mask->first_chunk = run.first_chunk;
-			mask->count = run.end_chunk - run.first_chunk;
+			mask->first_chunk = first_chunk;
+			mask->count = end_chunk - first_chunk;
 		}
 	}
 }

@@ -55,11 +55,12 @@ static void mark_slots(struct kvh_lookup_plan *plan)
 	for (uint32_t index = 0; index < plan->group_count; index++) {
 		const struct kvh_lookup_slots *group = &plan->group[index];
 		const struct kvh_mask *mask = &plan->masks.group[index];
-		uint8_t *slots = plan->slots + group->first_slot;
 		size_t asked = group->slot_count;
+		uint8_t *slots;
 
 		if (!asked)
 			continue;
+		slots = plan->slots + group->first_slot;
 		memset(slots, 1, asked);
 		if (!plan->coordinator->partial_hits && !mask->all) {
 			/* Without partial hits slots are chunks, and a lookup mask begins at 0. */

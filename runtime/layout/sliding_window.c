@@ -5,16 +5,11 @@
 
 #include "layout/attention.h"
 
-/*
- * Chunks in a row that a hit needs, the dropped one included. A window of 1 reaches back to
- * nothing, but a hit without any object would rest on no evidence: one chunk then.
+/* Chunks in a row that a hit needs, the dropped one included. A window of 1 reaches back to none.
  */
 static uint64_t needed_chunks(const struct kvh_shape *shape, bool drop)
 {
-	uint64_t chunk_count =
-	    kvh_div_up((uint64_t)shape->window_tokens - 1, shape->block_tokens) + drop;
-
-	return chunk_count ? chunk_count : 1;
+	return kvh_div_up((uint64_t)shape->window_tokens - 1, shape->block_tokens) + drop;
 }
 
 /* Blocks between two hit lengths that are multiples of A: hits are whole blocks here. */
@@ -49,7 +44,9 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
 					    const struct kvh_search *search)
 {
 	const uint64_t unit = align_chunks(spec, search);
-	const uint64_t need = needed_chunks(&spec->shape, search->drop);
+	/* A window that reaches back to nothing still ends at a chunk that is there. */
+	const uint64_t reach = needed_chunks(&spec->shape, search->drop);
+	const uint64_t need = reach ? reach : 1;
 	uint64_t end =
 	    allowed_end(search->max_tokens / spec->shape.block_tokens, unit, search->drop);
 	uint64_t found = 0;
@@ -68,7 +65,6 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
 	run.first_chunk = end > found ? end - found : 0;
 	if (search->drop && end)
 		end = kvh_round_down(end - 1, unit);
-	run.end_chunk = end;
 	if (run.first_chunk > end)
 		run.first_chunk = end;
 	run.tokens = end * spec->shape.block_tokens;

@@ -178,7 +178,8 @@ struct worker_thread {
 struct kvh_worker {
 	/* Immutable after open. */
 	const struct kvh_env *env;
-	const struct kvh_device *device;
+	struct kvh_device device; /* over device_ops, which has every function */
+	struct kvh_device_ops device_ops;
 	struct kvh_log log;
 	struct kvh_store *store;
 	struct kvh_store_caps caps;

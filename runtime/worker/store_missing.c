@@ -28,7 +28,7 @@ void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t
 kvh_status kvh_job_wait_event(struct kvh_worker *worker, struct worker_job *job,
                               kvh_deadline deadline_ns)
 {
-	const struct kvh_device *device = worker->device;
+	const struct kvh_device *device = &worker->device;
 	kvh_status status = KVH_OK;
 
 	if (!job->event)

@@ -58,7 +58,7 @@ kvh_status kvh_save_tail(struct save_run *run)
 	uint64_t saved_tokens;
 	kvh_status status;
 
-	if (!worker->partial_hits)
+	if (!worker->partial_hits || !run->job->hash_count)
 		return KVH_OK;
 	for (size_t i = 1; i < save->tail_count; i++) {
 		if (save->tail[i].tokens != boundary) {

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "base/logging.h"
 #include "base/process.h"
+#include "device/device.h"
 
 enum { NS_PER_MS = 1000000, STOP_MARGIN_MS = 1000 };
 
@@ -82,6 +83,10 @@ static kvh_status init_worker(struct kvh_worker *worker, const struct kvh_worker
 	kvh_queue_init(&worker->loads);
 	kvh_queue_init(&worker->done);
 	worker->caps.struct_bytes = sizeof(worker->caps);
+	status = kvh_device_ops_fill(worker->device.ops, &worker->device_ops);
+	if (status)
+		return kvh_fail(error, status, "device: its table of functions is not whole");
+	worker->device.ops = &worker->device_ops;
 	status = kvh_store_get_caps(worker->store, &worker->caps);
 	if (!status)
 		status = make_locks(worker);
@@ -116,7 +121,7 @@ kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_worker_conf
 	if (!worker)
 		return kvh_fail(error, KVH_NO_MEMORY, "worker_open: no memory");
 	worker->env = config->env ? config->env : kvh_env_posix();
-	worker->device = config->device ? config->device : kvh_device_host();
+	worker->device = config->device ? *config->device : *kvh_device_host();
 	worker->log = config->log;
 	worker->store = store;
 	if (error)

@@ -10,22 +10,23 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "mutants.h"
-
-extern char **environ;
 
 static const char *suite_path;
 
 /* Exit status of the suite with these arguments; its output goes nowhere. */
 static int run_suite(const char *mutant_name, const char *test_name)
 {
-	char *const argv[] = {
-	    (char *)(uintptr_t)suite_path,  (char *)(uintptr_t) "--test",
-	    (char *)(uintptr_t)test_name,   (char *)(uintptr_t)(mutant_name ? "--mutant" : NULL),
-	    (char *)(uintptr_t)mutant_name, NULL};
+	char *const argv[] = {(char *)(uintptr_t)suite_path,
+	                      (char *)(uintptr_t) "--test",
+	                      (char *)(uintptr_t)test_name,
+	                      (char *)(uintptr_t)(mutant_name ? "--mutant" : NULL),
+	                      (char *)(uintptr_t)mutant_name,
+	                      NULL};
 	posix_spawn_file_actions_t actions;
 	int status = -1;
 	pid_t child;
@@ -49,7 +50,7 @@ static void each_mutant_fails_its_test(void **state)
 		/* One test ran and failed: a crash or a missing test is no catch. */
 		if (failed != 1)
 			fail_msg("mutant %s: %s gave %d, not 1", mutant_cases[i].name,
-				 mutant_cases[i].caught_by, failed);
+			         mutant_cases[i].caught_by, failed);
 	}
 }
 
@@ -69,8 +70,8 @@ static void every_mutant_has_a_case(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_mutant_fails_its_test),
-	    cmocka_unit_test(every_mutant_has_a_case),
+		cmocka_unit_test(each_mutant_fails_its_test),
+		cmocka_unit_test(every_mutant_has_a_case),
 	};
 
 	if (argc != 2) {

@@ -88,13 +88,20 @@ static bool writes_null_block(struct model *model, const struct trace_job *job)
 	return false;
 }
 
+/* Reading of D-17: a tail key names the load's end or a later boundary in its last chunk (C-40). */
 static bool tail_keys_bad(const struct model *model, const struct trace_job *job)
 {
-	for (size_t i = 0; i < job->tail_keys.count; i++)
-		if (!model_hashes_cover(model, job, job->tail_keys.at[i].tokens) ||
-		    job->tail_keys.at[i].tokens < 1)
+	if (group_unknown(model, &job->tail_keys))
+		return true;
+	for (size_t i = 0; i < job->tail_keys.count; i++) {
+		const struct trace_boundary *key = &job->tail_keys.at[i];
+		int64_t bs = model->config->groups[key->group].block_size;
+
+		if (!model_hashes_cover(model, job, key->tokens) || key->tokens < 1 ||
+		    key->tokens < job->token_len || key->tokens > ceil_div(job->token_len, bs) * bs)
 			return true;
-	return group_unknown(model, &job->tail_keys);
+	}
+	return false;
 }
 
 /* Reading of D-13 for loads: the grid of token_len is the hash block, not A. */

@@ -2,6 +2,9 @@
 /* Draws the config of a random scenario, within the rules of C-1. */
 #include "random.h"
 
+/* the namespace of the shards that this file draws. */
+#define SHARED_NAMESPACE "@store_tp:4@store_pp:1@store_format:tp_shared_lbhnc"
+
 void draw_start(struct draw *draw, uint64_t seed, uint64_t index)
 {
 	*draw = (struct draw){.next_job_id = 1};
@@ -104,7 +107,7 @@ static json_t *draw_shard_group(struct draw *draw, int64_t tp_rank)
 		      1310784, "strides", 128, 128, "sizes", 64, 64, "put_step", 1);
 	char prefix[96];
 
-	snprintf(prefix, sizeof(prefix), "m@store_tp:4@tp_rank:%lld@pcp0@dcp0@pp_rank:0@group:0",
+	snprintf(prefix, sizeof(prefix), "m" SHARED_NAMESPACE "@tp_rank:%lld@pcp0@dcp0@pp_rank:0@group:0",
 		 (long long)tp_rank);
 	set_text(group, "key_prefix", prefix);
 	return group;
@@ -206,7 +209,7 @@ json_t *draw_config(struct draw *draw)
 	set_int(config, "pcp_rank", 0);
 	set_int(config, "dcp_rank", 0);
 	set_int(config, "pp_rank", 0);
-	set_text(config, "store_namespace", sharded ? "@store_tp:4" : "");
+	set_text(config, "store_namespace", sharded ? SHARED_NAMESPACE : "");
 	json_object_set_new(config, "groups", groups);
 	set_chains(draw, config);
 	set_switches(draw, config);

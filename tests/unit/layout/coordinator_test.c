@@ -94,12 +94,12 @@ static void every_wrong_size_of_the_whole_has_its_own_words(void **state)
 	assert_refused(&config, "hash_tokens 4 must divide lcm_tokens 10");
 	config.lcm_tokens = UINT32_MAX;
 	assert_refused(&config, "lcm_tokens is 4294967295");
-	/* 2^20 - 1 and 2^19 - 1 have no common factor: their product is over every limit. */
+	/* 2^16 and 2^16 - 1 have no common factor: their product is over 2^30, under 2^32. */
 	config.lcm_tokens = 0;
 	config.hash_tokens = 1;
 	config.group_count = 2;
-	groups[0] = full_of((1 << 20) - 1);
-	groups[1] = full_of((1 << 19) - 1);
+	groups[0] = full_of(1 << 16);
+	groups[1] = full_of((1 << 16) - 1);
 	assert_refused(&config, "least common multiple");
 }
 
@@ -175,6 +175,7 @@ static void a_group_that_opts_out_is_neither_asked_nor_masked(void **state)
 	/* A window of 9 reaches 8 tokens back: 2 chunks, the last ones. */
 	assert_int_equal(masks.group[2].first_chunk, 6);
 	assert_int_equal(masks.group[2].count, 2);
+	store.bits[1] = 0xff;
 	assert_false(kvh_tail_boundary(coordinator, &presence, 8, 1, 32, &boundary));
 	assert_int_equal(kvh_store_mask(coordinator, 32, 0, false, 0, &masks), KVH_OK);
 	assert_int_equal(masks.group[1].count, 0);
@@ -360,22 +361,22 @@ static void no_hit_reaches_beyond_the_hashes(void **state)
 }
 
 /* proves: C-11, C-34 */
-static void a_window_of_one_token_still_keeps_a_chunk_to_be_found_by(void **state)
+static void a_window_of_one_token_needs_no_chunk(void **state)
 {
-	struct kvh_group group = window_of(4, 1);
+	struct kvh_group groups[2] = {window_of(4, 1), full_of(8)};
 	struct kvh_coordinator_config config = {
-	    .groups = &group, .group_count = 1, .hash_tokens = 4, .lcm_tokens = 8};
+	    .groups = groups, .group_count = 2, .hash_tokens = 4};
 	struct kvh_coordinator *coordinator = coordinator_of(&config);
-	struct bit_store store = {.bits = {0x0a}, .hash_count = 4};
+	struct bit_store store = {.bits = {0, 0x0a}, .hash_count = 6};
 	struct kvh_masks masks = {0};
 
 	(void)state;
-	assert_int_equal(hit_of(coordinator, &store, 16, NULL), 16);
-	store.bits[0] = 0x05;
-	assert_int_equal(hit_of(coordinator, &store, 16, NULL), 0);
-	assert_int_equal(kvh_store_mask(coordinator, 16, 0, false, 0, &masks), KVH_OK);
-	for (uint64_t chunk = 0; chunk < 4; chunk++)
-		assert_int_equal(kvh_mask_has(&masks.group[0], chunk), chunk % 2);
+	assert_int_equal(hit_of(coordinator, &store, 24, &masks), 16);
+	assert_int_equal(masks.group[0].count, 0);
+	assert_int_equal(masks.group[1].count, 2);
+	assert_int_equal(kvh_store_mask(coordinator, 24, 0, false, 0, &masks), KVH_OK);
+	for (uint64_t chunk = 0; chunk < 6; chunk++)
+		assert_false(kvh_mask_has(&masks.group[0], chunk));
 	kvh_masks_fini(&masks);
 	kvh_coordinator_destroy(coordinator);
 }
@@ -409,7 +410,33 @@ static void replay_boundaries_are_kept_only_with_a_retention_interval(void **sta
 	for (uint64_t chunk = 0; chunk < 12; chunk++)
 		assert_int_equal(kvh_mask_has(&masks.group[0], chunk),
 				 chunk == 0 || chunk == 3 || chunk == 4);
+	kvh_coordinator_destroy(coordinator);
+	/* No interval set: a tail of 2 a chunk after each 16 tokens, nothing for the boundary 0. */
+	config.has_retention = false;
+	coordinator = coordinator_of(&config);
+	assert_int_equal(kvh_store_mask(coordinator, 48, 0, true, 10, &masks), KVH_OK);
+	for (uint64_t chunk = 0; chunk < 12; chunk++)
+		assert_int_equal(kvh_mask_has(&masks.group[0], chunk),
+				 chunk > 0 && (chunk % 4 == 3 || chunk % 4 == 0));
 	kvh_masks_fini(&masks);
+	kvh_coordinator_destroy(coordinator);
+}
+
+/* proves: C-21 */
+static void a_shorter_length_is_verified_for_drafting_anew(void **state)
+{
+	struct kvh_group groups[2] = {window_of(4, 5), mamba_of(4)};
+	struct kvh_coordinator_config config = {
+	    .groups = groups, .group_count = 2, .hash_tokens = 4, .use_eagle = true};
+	struct kvh_coordinator *coordinator = coordinator_of(&config);
+	/* The window has chunks 4 and 5 and what 8 tokens need; the only state is the one at 8. */
+	struct bit_store store = {.bits = {1 << 5 | 1 << 4 | 1 << 1, 1 << 1}, .hash_count = 6};
+
+	(void)state;
+	/* The block after those 8 tokens, which drafting drops, is missing; then it is there. */
+	assert_int_equal(hit_of(coordinator, &store, 24, NULL), 0);
+	store.bits[0] |= 1 << 2;
+	assert_int_equal(hit_of(coordinator, &store, 24, NULL), 8);
 	kvh_coordinator_destroy(coordinator);
 }
 
@@ -461,8 +488,9 @@ int main(void)
 	    cmocka_unit_test(a_mask_of_a_length_off_the_grid_is_refused),
 	    cmocka_unit_test(a_load_mask_of_any_length_costs_nothing),
 	    cmocka_unit_test(no_hit_reaches_beyond_the_hashes),
-	    cmocka_unit_test(a_window_of_one_token_still_keeps_a_chunk_to_be_found_by),
+	    cmocka_unit_test(a_window_of_one_token_needs_no_chunk),
 	    cmocka_unit_test(replay_boundaries_are_kept_only_with_a_retention_interval),
+	    cmocka_unit_test(a_shorter_length_is_verified_for_drafting_anew),
 	    cmocka_unit_test(a_tail_boundary_is_the_hit_or_the_next_hash_held_in_its_chunk),
 	};
 

@@ -44,11 +44,12 @@ static void check_copy(enum kvh_copy_kernel kernel, unsigned char *dst, size_t d
 {
 	unsigned char canary[CANARY_BYTES + LINE_BYTES];
 	unsigned char *to = dst + CANARY_BYTES + dst_shift;
-	const struct kvh_copy_ahead ahead = {src, bytes};
+	const struct kvh_copy copy = {to, src, bytes};
+	const struct kvh_copy ahead = {to + 1, src, bytes};
 
 	memset(canary, CANARY, sizeof(canary));
 	memset(to - CANARY_BYTES, CANARY, bytes + 2 * CANARY_BYTES);
-	kvh_copy_bytes(kernel, to, src, bytes, ahead);
+	kvh_copy_bytes(kernel, &copy, &ahead);
 	kvh_copy_fence();
 	if (memcmp(to, src, bytes) != 0 || memcmp(to - CANARY_BYTES, canary, CANARY_BYTES) != 0 ||
 	    memcmp(to + bytes, canary, CANARY_BYTES) != 0)
@@ -120,9 +121,10 @@ static void each_kernel_stays_before_an_unmapped_page(void **state)
 			continue;
 		for (size_t bytes = 1; bytes <= 2 * 4096; bytes++) {
 			/* Also the fetch ahead may point past the end. */
-			const struct kvh_copy_ahead ahead = {src_end, LINE_BYTES};
+			const struct kvh_copy ahead = {dst_end + 1, src_end, LINE_BYTES};
+			const struct kvh_copy copy = {dst_end - bytes, src_end - bytes, bytes};
 
-			kvh_copy_bytes(kernels[k], dst_end - bytes, src_end - bytes, bytes, ahead);
+			kvh_copy_bytes(kernels[k], &copy, &ahead);
 			assert_memory_equal(dst_end - bytes, src_end - bytes, bytes);
 		}
 	}
