@@ -15,7 +15,7 @@ struct kvh_local_options {
  * only; ops->close frees. KVH_INVALID_PARAMS: a capacity that no pool can have. KVH_NO_MEMORY.
  */
 kvh_status kvh_local_open(const struct kvh_local_options *options, const struct kvh_env *env,
-			  const struct kvh_device *device, const struct kvh_log *log,
-			  struct kvh_store_ops *ops, void **self, struct kvh_error *error);
+                          const struct kvh_device *device, const struct kvh_log *log,
+                          struct kvh_store_ops *ops, void **self, struct kvh_error *error);
 
 #endif

@@ -41,10 +41,16 @@ static bool group_unknown(const struct model *model, const struct trace_boundari
 	return false;
 }
 
+/*
+ * Reading of R-10: an id is live until its job was reported finished, so a job that a preemption
+ * made stale keeps its id taken while it is queued or runs.
+ */
 static bool id_is_live(const struct model *model, int64_t job_id)
 {
-	for (size_t i = 0; i < model->request_count; i++)
-		if (ints_has(&model->requests[i].live, job_id))
+	if (model->running != NULL && model->running->job_id == job_id)
+		return true;
+	for (size_t i = model->saves.next; i < model->saves.count; i++)
+		if (model->saves.at[i].job != NULL && model->saves.at[i].job->job_id == job_id)
 			return true;
 	return false;
 }
@@ -84,13 +90,23 @@ static bool writes_null_block(struct model *model, const struct trace_job *job)
 	return false;
 }
 
+/* Reading of D-17: a tail key names the load's end or a later boundary in its last chunk (C-40). */
 static bool tail_keys_bad(const struct model *model, const struct trace_job *job)
 {
-	for (size_t i = 0; i < job->tail_keys.count; i++)
-		if (!model_hashes_cover(model, job, job->tail_keys.at[i].tokens) ||
-		    job->tail_keys.at[i].tokens < 1)
+	if (group_unknown(model, &job->tail_keys))
+		return true;
+	for (size_t i = 0; i < job->tail_keys.count; i++) {
+		const struct trace_boundary *key = &job->tail_keys.at[i];
+		const struct trace_group *group = &model->config->groups[key->group];
+		int64_t last_end = ceil_div(job->token_len, group->block_size) * group->block_size;
+
+		if (!group->participates)
+			continue;
+		if (!model_hashes_cover(model, job, key->tokens) || key->tokens < 1 ||
+		    key->tokens < job->token_len || key->tokens > last_end)
 			return true;
-	return group_unknown(model, &job->tail_keys);
+	}
+	return false;
 }
 
 /* No hit can end there: a chunk at the end is beyond its group's mask, and would be left out. */
@@ -113,10 +129,9 @@ static bool ends_past_mask(struct model *model, const struct trace_job *job)
 /* Reading of D-13 for loads: the grid of token_len is that of hits (C-10 to C-13). */
 bool model_refuses_load(struct model *model, const struct trace_job *job)
 {
-	if (model_on(model, 13) &&
-	    (!model_hashes_cover(model, job, job->token_len) ||
-	     !blocks_cover(model, job, job->token_len) || tail_keys_bad(model, job) ||
-	     ends_past_mask(model, job)))
+	if (model_on(model, 13) && (!model_hashes_cover(model, job, job->token_len) ||
+	                            !blocks_cover(model, job, job->token_len) ||
+	                            tail_keys_bad(model, job) || ends_past_mask(model, job)))
 		return true;
 	return model_on(model, 21) && writes_null_block(model, job);
 }

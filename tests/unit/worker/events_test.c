@@ -11,7 +11,7 @@ static void open_events(struct rig *rig)
 
 /* The id of the token at position p is 1000 + p. */
 static void save_ids(struct rig *rig, uint64_t job_id, uint64_t tokens, uint64_t start,
-		     size_t count)
+                     size_t count)
 {
 	int32_t ids[256];
 	struct kvh_save_job job = rig_save_job(rig, job_id, "r", tokens);
@@ -38,7 +38,7 @@ static void each_block_that_was_put_has_an_event_before_the_end(void **state)
 	rig_plant(&rig, 0, 1, 9); /* present: no event */
 	save_ids(&rig, 1, 48, 0, 48);
 	assert_string_equal(rig_done(&rig), "event 1 g0 h0 p- t1000+16\n"
-					    "event 1 g0 h2 p1 t1032+16\nsaved 1 0\n");
+	                                    "event 1 g0 h2 p1 t1032+16\nsaved 1 0\n");
 	assert_int_equal(rig.event.block_tokens, 16);
 	assert_int_equal(rig.event.hash_bytes, 32);
 	assert_string_equal(rig.event.medium, "cpu");
@@ -69,7 +69,7 @@ static void d6_only_puts_that_succeeded_have_events(void **state)
 	(void)state;
 	open_events(&rig);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, KVH_TRANSFER_FAIL, FAKE_DO_IT, FAKE_SILENT,
-		    KVH_OBJECT_ALREADY_EXISTS);
+	            KVH_OBJECT_ALREADY_EXISTS);
 	FAKE_ANSWER(&rig.world->fake, FAKE_EXISTS, 0, 0, 0, 0);
 	FAKE_ANSWER(&rig.world->fake, FAKE_EXISTS, 1);
 	rig_save_and_run(&rig, 1, "r", 64);
@@ -92,9 +92,9 @@ static void the_parent_is_the_hash_before_the_blocks_first_token(void **state)
 	rig_open(&rig);
 	save_ids(&rig, 1, 64, 0, 64);
 	assert_string_equal(rig_done(&rig),
-			    "event 1 g0 h0 p- t1000+16\nevent 1 g0 h1 p0 t1016+16\n"
-			    "event 1 g0 h2 p1 t1032+16\nevent 1 g0 h3 p2 t1048+16\n"
-			    "event 1 g1 h1 p- t1000+32\nevent 1 g1 h3 p1 t1032+32\nsaved 1 0\n");
+	                    "event 1 g0 h0 p- t1000+16\nevent 1 g0 h1 p0 t1016+16\n"
+	                    "event 1 g0 h2 p1 t1032+16\nevent 1 g0 h3 p2 t1048+16\n"
+	                    "event 1 g1 h1 p- t1000+32\nevent 1 g1 h3 p1 t1032+32\nsaved 1 0\n");
 	rig_close(&rig);
 }
 
@@ -107,8 +107,8 @@ static void token_ids_are_given_only_when_they_cover_the_block(void **state)
 	open_events(&rig);
 	save_ids(&rig, 1, 64, 17, 46); /* 17 .. 62 */
 	assert_string_equal(rig_done(&rig), "event 1 g0 h0 p- t-\nevent 1 g0 h1 p0 t-\n"
-					    "event 1 g0 h2 p1 t1032+16\nevent 1 g0 h3 p2 t-\n"
-					    "saved 1 0\n");
+	                                    "event 1 g0 h2 p1 t1032+16\nevent 1 g0 h3 p2 t-\n"
+	                                    "saved 1 0\n");
 	rig_close(&rig);
 }
 
@@ -157,7 +157,7 @@ static void token_ids_of_an_uncompleted_job_go_before_the_next_ones(void **state
 	assert_string_equal(rig_done(&rig), "event 1 g0 h0 p- t1000+16\nsaved 1 -800\n");
 	save_ids(&rig, 2, 48, 32, 16);
 	assert_string_equal(rig_done(&rig), "event 2 g0 h1 p0 t1016+16\n"
-					    "event 2 g0 h2 p1 t1032+16\nsaved 2 0\n");
+	                                    "event 2 g0 h2 p1 t1032+16\nsaved 2 0\n");
 	assert_string_equal(rig_kept(&rig, "r"), "-");
 	rig_close(&rig);
 }
@@ -177,7 +177,7 @@ static void token_ids_are_kept_from_where_the_offset_stopped(void **state)
 	rig.ids[0][2] = RIG_BLOCK + 2;
 	save_ids(&rig, 2, 80, 64, 16);
 	assert_string_equal(rig_done(&rig), "event 2 g0 h2 p1 t1032+16\n"
-					    "event 2 g0 h4 p3 t1064+16\nsaved 2 0\n");
+	                                    "event 2 g0 h4 p3 t1064+16\nsaved 2 0\n");
 	rig_close(&rig);
 }
 
@@ -215,7 +215,7 @@ static void kept_token_ids_end_with_the_life(void **state)
 	rig_done(&rig);
 	save_ids(&rig, 2, 48, 32, 16);
 	assert_string_equal(rig_done(&rig), "event 2 g0 h0 p- t-\n"
-					    "event 2 g0 h2 p1 t1032+16\nsaved 2 0\n");
+	                                    "event 2 g0 h2 p1 t1032+16\nsaved 2 0\n");
 	rig_close(&rig);
 }
 
@@ -226,8 +226,7 @@ static void kept_token_ids_outlive_pressure_skips(void **state)
 
 	(void)state;
 	open_events(&rig);
-	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, KVH_NO_AVAILABLE_HANDLE,
-		    KVH_NO_AVAILABLE_HANDLE);
+	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, KVH_NO_AVAILABLE_HANDLE, KVH_NO_AVAILABLE_HANDLE);
 	save_ids(&rig, 1, 32, 0, 32);
 	save_ids(&rig, 2, 48, 32, 16); /* skipped */
 	assert_string_equal(rig_kept(&rig, "r"), "0+48");
@@ -237,8 +236,8 @@ static void kept_token_ids_outlive_pressure_skips(void **state)
 	rig_advance_ns(&rig, 1000 * MS);
 	save_ids(&rig, 4, 64, 48, 16);
 	assert_string_equal(rig_done(&rig),
-			    "event 4 g0 h0 p- t1000+16\nevent 4 g0 h1 p0 t1016+16\n"
-			    "event 4 g0 h2 p1 t1032+16\nevent 4 g0 h3 p2 t1048+16\nsaved 4 0\n");
+	                    "event 4 g0 h0 p- t1000+16\nevent 4 g0 h1 p0 t1016+16\n"
+	                    "event 4 g0 h2 p1 t1032+16\nevent 4 g0 h3 p2 t1048+16\nsaved 4 0\n");
 	rig_close(&rig);
 }
 
@@ -289,12 +288,12 @@ static void a_sharded_block_has_one_event_when_every_shard_was_put(void **state)
 	rig_open(&rig);
 	FAKE_ANSWER(&rig.world->fake, FAKE_EXISTS, 0, 0, 1, 0, 0, 0);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT,
-		    KVH_TRANSFER_FAIL);
+	            KVH_TRANSFER_FAIL);
 	rig_save_and_run(&rig, 1, "r", 48);
 	assert_string_equal(rig_calls(&rig), "exists 0 t1:0 1 t1:1 2 t1:2\n"
-					     "put 0 t1:0 t1:1 2 t1:2\n");
+	                                     "put 0 t1:0 t1:1 2 t1:2\n");
 	assert_string_equal(rig_done(&rig), "event 1 g0 h0 p- t-\nevent 1 g0 h1 p0 t-\n"
-					    "saved 1 -800\n");
+	                                    "saved 1 -800\n");
 	rig_close(&rig);
 }
 

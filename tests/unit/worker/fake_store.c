@@ -40,7 +40,7 @@ void fake_log(struct fake_store *fake, const char *format, ...)
 
 	va_start(args, format);
 	bytes = vsnprintf(fake->log + fake->log_bytes, sizeof(fake->log) - fake->log_bytes, format,
-			  args);
+	                  args);
 	va_end(args);
 	must(bytes >= 0 && (size_t)bytes < sizeof(fake->log) - fake->log_bytes, "log is full");
 	fake->log_bytes += (size_t)bytes;
@@ -76,13 +76,14 @@ static void log_keys(struct fake_store *fake, const char *name, const struct kvh
 			fake_log(fake, "t%u", tp);
 		if (group)
 			fake_log(fake, "g%u", group);
-		fake_log(fake, "%s%u", tp || group ? ":" : "", fake_hash_index(batch->keys[i].hash));
+		fake_log(fake, "%s%u", tp || group ? ":" : "",
+		         fake_hash_index(batch->keys[i].hash));
 	}
 	fake_log(fake, "\n");
 }
 
 struct fake_object *fake_find(struct fake_store *fake, uint32_t prefix_id, const uint8_t *hash,
-			      uint32_t hash_bytes)
+                              uint32_t hash_bytes)
 {
 	for (size_t i = 0; i < fake->object_count; i++) {
 		struct fake_object *object = &fake->objects[i];
@@ -95,7 +96,7 @@ struct fake_object *fake_find(struct fake_store *fake, uint32_t prefix_id, const
 }
 
 void fake_store_bytes(struct fake_store *fake, uint32_t prefix_id, const uint8_t *hash,
-		      uint32_t hash_bytes, const void *bytes, size_t byte_count)
+                      uint32_t hash_bytes, const void *bytes, size_t byte_count)
 {
 	struct fake_object *object = fake_find(fake, prefix_id, hash, hash_bytes);
 
@@ -126,14 +127,14 @@ int fake_prefix_id(const struct fake_store *fake, const char *text, const char *
 
 		if (strcmp(prefix->text, text) == 0 &&
 		    (!identity || (prefix->identity_bytes == strlen(identity) &&
-				   memcmp(prefix->identity, identity, strlen(identity)) == 0)))
+		                   memcmp(prefix->identity, identity, strlen(identity)) == 0)))
 			return (int)i;
 	}
 	return -1;
 }
 
 void fake_answer_values(struct fake_store *fake, enum fake_fn fn, const int64_t *values,
-			size_t count)
+                        size_t count)
 {
 	struct fake_answer *answer = &fake->answers[fn][fake->answer_count[fn]++];
 
@@ -187,7 +188,7 @@ static void scatter(const struct kvh_value *value, const uint8_t *bytes)
 }
 
 static int64_t put_one(struct fake_store *fake, const struct kvh_key *key,
-		       const struct kvh_value *value)
+                       const struct kvh_value *value)
 {
 	size_t byte_count;
 	uint8_t *bytes = gather(value, &byte_count);
@@ -198,7 +199,7 @@ static int64_t put_one(struct fake_store *fake, const struct kvh_key *key,
 }
 
 static int64_t get_one(struct fake_store *fake, const struct kvh_key *key,
-		       const struct kvh_value *value)
+                       const struct kvh_value *value)
 {
 	const struct fake_object *object =
 		fake_find(fake, key->prefix_id, key->hash, key->hash_bytes);
@@ -212,18 +213,18 @@ static int64_t get_one(struct fake_store *fake, const struct kvh_key *key,
 }
 
 static int64_t do_one(struct fake_store *fake, enum fake_fn fn, const struct kvh_batch *batch,
-		      size_t i)
+                      size_t i)
 {
 	const struct kvh_key *key = &batch->keys[i];
 
 	if (fn == FAKE_EXISTS)
 		return fake_find(fake, key->prefix_id, key->hash, key->hash_bytes) != NULL;
 	return fn == FAKE_PUT ? put_one(fake, key, &batch->values[i])
-			      : get_one(fake, key, &batch->values[i]);
+	                      : get_one(fake, key, &batch->values[i]);
 }
 
 static kvh_status serve(struct fake_store *fake, enum fake_fn fn, const char *name,
-			const struct kvh_batch *batch)
+                        const struct kvh_batch *batch)
 {
 	const struct fake_answer *answer;
 
@@ -256,7 +257,7 @@ static void caps(void *self, struct kvh_store_caps *out)
 }
 
 static kvh_status register_region(void *self, kvh_region_id region, void *addr, size_t bytes,
-				  enum kvh_memory_kind kind, struct kvh_error *error)
+                                  enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	struct fake_store *fake = self;
 
@@ -278,7 +279,7 @@ static kvh_status unregister_region(void *self, kvh_region_id region, kvh_deadli
 }
 
 static kvh_status prefix(void *self, const struct kvh_prefix *in, uint32_t *id,
-			 struct kvh_error *error)
+                         struct kvh_error *error)
 {
 	struct fake_store *fake = self;
 	struct fake_prefix *made = &fake->prefixes[fake->prefix_count];
@@ -307,7 +308,7 @@ static kvh_status prefix(void *self, const struct kvh_prefix *in, uint32_t *id,
 }
 
 static kvh_status exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			 const struct kvh_call *call)
+                         const struct kvh_call *call)
 {
 	struct fake_store *fake = self;
 
@@ -317,7 +318,7 @@ static kvh_status exists(void *self, const struct kvh_batch *batch, uint32_t fla
 }
 
 static kvh_status put(void *self, const struct kvh_batch *batch,
-		      const struct kvh_put_options *options, const struct kvh_call *call)
+                      const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	struct fake_store *fake = self;
 
@@ -335,7 +336,7 @@ static kvh_status get(void *self, const struct kvh_batch *batch, const struct kv
 }
 
 static kvh_status tiers(void *self, const struct kvh_key *keys, size_t count, enum kvh_tier *out,
-			const struct kvh_call *call)
+                        const struct kvh_call *call)
 {
 	struct fake_store *fake = self;
 	const struct fake_answer *answer = next_answer(fake, FAKE_TIERS);
@@ -349,7 +350,7 @@ static kvh_status tiers(void *self, const struct kvh_key *keys, size_t count, en
 }
 
 static kvh_status take_evicted(void *self, struct kvh_evicted_key *keys, size_t capacity,
-			       size_t *count, bool *lost)
+                               size_t *count, bool *lost)
 {
 	struct fake_store *fake = self;
 
@@ -395,18 +396,18 @@ void fake_fini(struct fake_store *fake)
 const struct kvh_store_ops *fake_ops(void)
 {
 	static const struct kvh_store_ops ops = {.struct_bytes = sizeof(ops),
-						 .name = "fake",
-						 .caps = caps,
-						 .register_region = register_region,
-						 .unregister_region = unregister_region,
-						 .prefix = prefix,
-						 .exists = exists,
-						 .put = put,
-						 .get = get,
-						 .tiers = tiers,
-						 .take_evicted = take_evicted,
-						 .quiesce = quiesce,
-						 .close = close_fake};
+	                                         .name = "fake",
+	                                         .caps = caps,
+	                                         .register_region = register_region,
+	                                         .unregister_region = unregister_region,
+	                                         .prefix = prefix,
+	                                         .exists = exists,
+	                                         .put = put,
+	                                         .get = get,
+	                                         .tiers = tiers,
+	                                         .take_evicted = take_evicted,
+	                                         .quiesce = quiesce,
+	                                         .close = close_fake};
 
 	return &ops;
 }

@@ -84,10 +84,10 @@ const struct kvh_store_ops *fake_ops(void);
 
 /* Adds an answer to the queue of fn. */
 void fake_answer_values(struct fake_store *fake, enum fake_fn fn, const int64_t *values,
-			size_t count);
+                        size_t count);
 #define FAKE_ANSWER(fake, fn, ...)                                                                 \
 	fake_answer_values((fake), (fn), (const int64_t[]){__VA_ARGS__},                           \
-			   sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+	                   sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 /* The next call of fn fails as a whole. */
 void fake_answer_status(struct fake_store *fake, enum fake_fn fn, kvh_status status);
 
@@ -101,9 +101,9 @@ const char *fake_take_log(struct fake_store *fake);
 
 /* NULL: no such object. */
 struct fake_object *fake_find(struct fake_store *fake, uint32_t prefix_id, const uint8_t *hash,
-			      uint32_t hash_bytes);
+                              uint32_t hash_bytes);
 void fake_store_bytes(struct fake_store *fake, uint32_t prefix_id, const uint8_t *hash,
-		      uint32_t hash_bytes, const void *bytes, size_t byte_count);
+                      uint32_t hash_bytes, const void *bytes, size_t byte_count);
 void fake_remove(struct fake_store *fake, struct fake_object *object);
 /* The id of a prefix text; -1: not interned. identity NULL: any. */
 int fake_prefix_id(const struct fake_store *fake, const char *text, const char *identity);

@@ -142,8 +142,8 @@ static void b06_a_hanging_get_is_reported_when_no_write_can_follow(void **state)
 	rig_run_load(&rig);
 	assert_int_not_equal(rig.world->fake.last_get_deadline_ns, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2000\nfailed 1 g0 i1 b101 -2000\n"
-					    "failed 1 g0 i2 b102 -2000\n"
-					    "failed 1 g0 i3 b103 -2000\nloaded 1 -2000\n");
+	                                    "failed 1 g0 i2 b102 -2000\n"
+	                                    "failed 1 g0 i3 b103 -2000\nloaded 1 -2000\n");
 	assert_string_equal(rig_done(&rig), "");
 	rig_close(&rig);
 }
@@ -160,7 +160,7 @@ static void b06_a_get_that_stops_at_its_deadline_fails_its_blocks(void **state)
 	fake_answer_status(&rig.world->fake, FAKE_GET, KVH_TIMEOUT);
 	rig_load_and_run(&rig, 1, "r", 32, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2000\nfailed 1 g0 i1 b101 -2000\n"
-					    "loaded 1 -2000\n");
+	                                    "loaded 1 -2000\n");
 	assert_int_equal(rig_stats(&rig).load_jobs_timed_out, 1);
 	rig_close(&rig);
 }
@@ -215,13 +215,13 @@ static void b09_success_without_the_data_is_failure(void **state)
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, 0, 1024, 512, 1024);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -800\nfailed 1 g0 i2 b102 -800\n"
-					    "loaded 1 -800\n");
+	                                    "loaded 1 -800\n");
 	/* An adapter that got a list of another length writes no slot at all (D-5). */
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_SILENT, FAKE_SILENT, FAKE_SILENT, FAKE_SILENT);
 	rig_load_and_run(&rig, 2, "r", 64, 0);
 	assert_string_equal(rig_done(&rig), "failed 2 g0 i0 b100 -2006\nfailed 2 g0 i1 b101 -2006\n"
-					    "failed 2 g0 i2 b102 -2006\nfailed 2 g0 i3 b103 -2006\n"
-					    "loaded 2 -2006\n");
+	                                    "failed 2 g0 i2 b102 -2006\nfailed 2 g0 i3 b103 -2006\n"
+	                                    "loaded 2 -2006\n");
 	rig_close(&rig);
 }
 
@@ -245,7 +245,7 @@ static void b11_equal_block_ids_of_two_groups_are_told_apart(void **state)
 	}
 	/* Group 1's block 13 holds tokens 32 to 47. */
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT,
-		    KVH_TRANSFER_FAIL);
+	            KVH_TRANSFER_FAIL);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_calls(&rig), "get 1 3 g1:0 g1:1 g1:2 g1:3\n");
 	assert_string_equal(rig_done(&rig), "failed 1 g1 i2 b13 -800\nloaded 1 -800\n");
@@ -264,7 +264,7 @@ static void b11_requests_that_share_blocks_are_both_told(void **state)
 	rig_load_and_run(&rig, 1, "r", 32, 0);
 	rig_load_and_run(&rig, 2, "s", 32, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i1 b101 -704\nloaded 1 -704\n"
-					    "failed 2 g0 i1 b101 -704\nloaded 2 -704\n");
+	                                    "failed 2 g0 i1 b101 -704\nloaded 2 -704\n");
 	rig_close(&rig);
 }
 
@@ -285,11 +285,11 @@ static void b12_what_went_after_the_lookup_is_reported_once_with_its_cause(void 
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i2 b102 -704\nloaded 1 -704\n");
 	assert_string_equal(rig_done(&rig), "");
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, KVH_LEASE_EXPIRED, KVH_LEASE_EXPIRED,
-		    KVH_LEASE_EXPIRED, KVH_LEASE_EXPIRED);
+	            KVH_LEASE_EXPIRED, KVH_LEASE_EXPIRED);
 	rig_load_and_run(&rig, 2, "r", 64, 0);
 	assert_string_equal(rig_done(&rig), "failed 2 g0 i0 b100 -707\nfailed 2 g0 i1 b101 -707\n"
-					    "failed 2 g0 i2 b102 -707\nfailed 2 g0 i3 b103 -707\n"
-					    "loaded 2 -707\n");
+	                                    "failed 2 g0 i2 b102 -707\nfailed 2 g0 i3 b103 -707\n"
+	                                    "loaded 2 -707\n");
 	assert_string_equal(rig_done(&rig), "");
 	stats = rig_stats(&rig);
 	assert_int_equal(stats.load_keys_gone, 1);
@@ -351,8 +351,7 @@ static void b13_padded_blocks_of_two_segments_come_back_byte_for_byte(void **sta
 		for (int b = 0; b < 256; b++)
 			for (unsigned i = 0; i < STRIDE; i++) {
 				bool loaded = b >= 200 && b <= 203 && i < USEFUL;
-				uint8_t wanted =
-					loaded ? coded(r, RIG_BLOCK + 203 - b, i) : 0xCA;
+				uint8_t wanted = loaded ? coded(r, RIG_BLOCK + 203 - b, i) : 0xCA;
 
 				assert_int_equal(rig_block(&rig, 0, r, b)[i], wanted);
 			}
@@ -369,7 +368,7 @@ static void b14_saved_advances_only_over_what_is_stored(void **state)
 	rig_open(&rig);
 	rig_fill_all(&rig, 5);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, FAKE_DO_IT, KVH_TRANSFER_FAIL,
-		    FAKE_DO_IT);
+	            FAKE_DO_IT);
 	rig_save_and_run(&rig, 1, "r", 64);
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
 	rig_calls(&rig);
@@ -406,7 +405,7 @@ static void b16_the_loser_of_a_race_counts_it_as_stored(void **state)
 	rig_init(&rig);
 	rig_open(&rig);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, KVH_OBJECT_ALREADY_EXISTS, FAKE_DO_IT,
-		    FAKE_DO_IT);
+	            FAKE_DO_IT);
 	rig.world->fake.hook = other_writer_stores_h1;
 	rig.world->fake.hook_user = &rig;
 	rig_save_and_run(&rig, 1, "r", 64);
@@ -499,8 +498,8 @@ static void b18_no_byte_moves_before_the_event(void **state)
 	assert_string_equal(rig_calls(&rig), "exists 0 1\nevent\nevent\nevent\n");
 	assert_true(rig_block_is(&rig, 0, RIG_BLOCK, 0x22));
 	assert_string_equal(rig_done(&rig),
-			    "saved 1 0\nloaded 2 0\nsaved 3 -2009\nfailed 4 g0 i0 b100 -2009\n"
-			    "failed 4 g0 i1 b101 -2009\nloaded 4 -2009\n");
+	                    "saved 1 0\nloaded 2 0\nsaved 3 -2009\nfailed 4 g0 i0 b100 -2009\n"
+	                    "failed 4 g0 i1 b101 -2009\nloaded 4 -2009\n");
 	rig_close(&rig);
 }
 

@@ -29,7 +29,7 @@ static void keys_name_model_ranks_group_and_hash(void **state)
 	assert_int_equal(rig.world->fake.prefixes[key.prefix_id].family_bytes, strlen("pre@m"));
 	memset(hash, 0xAB, sizeof(hash));
 	assert_int_equal(kvh_store_key_text(rig.world->store, &key, text, sizeof(text), &bytes),
-			 KVH_OK);
+	                 KVH_OK);
 	assert_memory_equal(text, prefix, strlen(prefix));
 	for (size_t i = 0; i < sizeof(hash); i++)
 		assert_memory_equal(text + strlen(prefix) + 2 * i, "ab", 2);
@@ -55,9 +55,9 @@ static void ranks_that_hold_the_same_bytes_share_a_key(void **state)
 	rig_save_and_run(&rig, 1, "r", 112);
 	/* Chunks 1 and 5 of the first, 6 of the second (R-15), all of the third. */
 	assert_string_equal(rig_calls(&rig),
-			    "exists t1:1 t1:5 g1:6 t5g2:0 t5g2:1 t5g2:2 t5g2:3 t5g2:4 t5g2:5 "
-			    "t5g2:6\nput t1:1 t1:5 g1:6 t5g2:0 t5g2:1 t5g2:2 t5g2:3 t5g2:4 t5g2:5 "
-			    "t5g2:6\n");
+	                    "exists t1:1 t1:5 g1:6 t5g2:0 t5g2:1 t5g2:2 t5g2:3 t5g2:4 t5g2:5 "
+	                    "t5g2:6\nput t1:1 t1:5 g1:6 t5g2:0 t5g2:1 t5g2:2 t5g2:3 t5g2:4 t5g2:5 "
+	                    "t5g2:6\n");
 	/* A load has them all. */
 	rig_load_and_run(&rig, 2, "s", 16, 0);
 	assert_string_equal(rig_calls(&rig), "get t5g2:0 t1:0 g1:0\n");
@@ -88,7 +88,7 @@ static void states_and_context_parallel_ranks_have_keys_of_their_own(void **stat
 	rig_run_save(&rig);
 	assert_string_equal(rig_calls(&rig), "exists t3g1:0\nput t3g1:0\nexists t3:0\nput t3:0\n");
 	assert_true(fake_prefix_id(&rig.world->fake, "m@tp_rank:3@pcp0@dcp1@pp_rank:0@group:0@",
-				   NULL) >= 0);
+	                           NULL) >= 0);
 	rig_close(&rig);
 }
 
@@ -100,8 +100,8 @@ static void lifecycle_groups_are_asked_for_only_where_the_store_has_them(void **
 		bool wanted = i & 1, possible = i & 2;
 		struct rig rig;
 
-		struct world *world = world_open_with(
-			&(struct kvh_store_caps){.lifecycle = possible});
+		struct world *world =
+			world_open_with(&(struct kvh_store_caps){.lifecycle = possible});
 
 		rig_init_in(&rig, world);
 		rig.owns_world = true;
@@ -110,7 +110,7 @@ static void lifecycle_groups_are_asked_for_only_where_the_store_has_them(void **
 		rig_save_and_run(&rig, 1, "r", 16);
 		assert_string_equal(rig_done(&rig), "saved 1 0\n");
 		assert_int_equal(rig.world->fake.last_put_flags,
-				 wanted && possible ? KVH_PUT_LIFECYCLE_GROUP : 0);
+		                 wanted && possible ? KVH_PUT_LIFECYCLE_GROUP : 0);
 		rig_close(&rig);
 	}
 }
@@ -119,17 +119,19 @@ enum { HEADS = 4, TOKENS = 16, HEAD_BYTES = 16, CHUNKS = 3 };
 
 /* The byte of a model's cache at a place that does not depend on how ranks cut it. */
 static uint8_t cache_byte(unsigned saver, unsigned region, unsigned chunk, unsigned head,
-			  unsigned token, unsigned i)
+                          unsigned token, unsigned i)
 {
-	uint32_t place = ((((saver * 2 + region) * CHUNKS + chunk) * HEADS + head) * TOKENS + token) *
-				 HEAD_BYTES + i;
+	uint32_t place =
+		((((saver * 2 + region) * CHUNKS + chunk) * HEADS + head) * TOKENS + token) *
+			HEAD_BYTES +
+		i;
 
 	return (uint8_t)(place * 2654435761u >> 13);
 }
 
 /* Where that byte lies in a rank's block. */
 static size_t place_in_block(bool head_major, unsigned heads, unsigned head, unsigned token,
-			     unsigned i)
+                             unsigned i)
 {
 	return ((head_major ? head * TOKENS + token : token * heads + head)) * (size_t)HEAD_BYTES +
 	       i;
@@ -147,12 +149,12 @@ static size_t walk_blocks(struct rig *rig, bool head_major, unsigned saver, bool
 				unsigned head = place / (TOKENS * HEAD_BYTES);
 				unsigned token = place / HEAD_BYTES % TOKENS;
 				unsigned i = place % HEAD_BYTES;
-				uint8_t *byte = rig_block(rig, 0, region,
-							  (int32_t)(RIG_BLOCK + chunk)) +
-						place_in_block(head_major, heads, head, token, i);
-				uint8_t wanted = cache_byte(saver, region, chunk,
-							    rig->config.tp_rank * heads + head,
-							    token, i);
+				uint8_t *byte =
+					rig_block(rig, 0, region, (int32_t)(RIG_BLOCK + chunk)) +
+					place_in_block(head_major, heads, head, token, i);
+				uint8_t wanted =
+					cache_byte(saver, region, chunk,
+				                   rig->config.tp_rank * heads + head, token, i);
 
 				if (write)
 					*byte = wanted;
@@ -162,7 +164,7 @@ static size_t walk_blocks(struct rig *rig, bool head_major, unsigned saver, bool
 }
 
 static void open_shared(struct rig *rig, struct world *world, enum kvh_store_format format,
-			uint32_t tp_size, uint32_t tp_rank)
+                        uint32_t tp_size, uint32_t tp_rank)
 {
 	rig_init_in(rig, world);
 	rig->config.format = format;
@@ -199,7 +201,7 @@ static void round_trips(enum kvh_store_format format)
 		/* ...and ranks of every size find and load them. */
 		for (size_t r = 0; r < COUNT_OF(sizes); r++) {
 			assert_int_equal(rig_lookup(&rigs[r], CHUNKS * TOKENS + 1, NULL),
-					 CHUNKS * TOKENS);
+			                 CHUNKS * TOKENS);
 			memset(rigs[r].memory[0], 0xEE, rigs[r].memory_bytes[0]);
 			rig_load_and_run(&rigs[r], job_id++, "loader", CHUNKS * TOKENS, 0);
 			assert_non_null(strstr(rig_done(&rigs[r]), " 0\n"));
@@ -243,11 +245,12 @@ static void shards_go_in_the_order_of_chunks_under_the_formats_namespace(void **
 	rig.groups[0].put_step = 2; /* shards are each rank's own: no stripes */
 	rig_open(&rig);
 	rig_save_and_run(&rig, 1, "r", 32);
-	assert_string_equal(rig_calls(&rig), "exists t2:0 t3:0 t2:1 t3:1\nput t2:0 t3:0 t2:1 t3:1\n");
+	assert_string_equal(rig_calls(&rig),
+	                    "exists t2:0 t3:0 t2:1 t3:1\nput t2:0 t3:0 t2:1 t3:1\n");
 	assert_true(fake_prefix_id(&rig.world->fake,
-				   "m@store_tp:4@store_pp:1@store_format:tp_shared_lbnhc@tp_rank:2"
-				   "@pcp0@dcp0@pp_rank:0@group:0@",
-				   NULL) >= 0);
+	                           "m@store_tp:4@store_pp:1@store_format:tp_shared_lbnhc@tp_rank:2"
+	                           "@pcp0@dcp0@pp_rank:0@group:0@",
+	                           NULL) >= 0);
 	rig_close(&rig);
 }
 
@@ -266,9 +269,9 @@ static void where_heads_do_not_divide_keys_are_rank_local_in_another_namespace(v
 	assert_string_equal(rig_calls(&rig), "exists 0\nput 0\n");
 	assert_int_equal(rig.world->fake.objects[0].byte_count, 1024);
 	assert_true(fake_prefix_id(&rig.world->fake,
-				   "m@store_tp:1@store_pp:1@store_format:rank_local@tp_rank:0@pcp0"
-				   "@dcp0@pp_rank:0@group:0@",
-				   NULL) >= 0);
+	                           "m@store_tp:1@store_pp:1@store_format:rank_local@tp_rank:0@pcp0"
+	                           "@dcp0@pp_rank:0@group:0@",
+	                           NULL) >= 0);
 	assert_non_null(strstr(rig.world->lines, "heads"));
 	rig_close(&rig);
 }
@@ -291,7 +294,7 @@ static void another_identity_finds_nothing_of_the_old_one(void **state)
 	assert_true(fake_prefix_id(&rig.world->fake, text, "id") >= 0);
 	assert_true(fake_prefix_id(&rig.world->fake, text, "new") >= 0);
 	assert_int_not_equal(fake_prefix_id(&rig.world->fake, text, "new"),
-			     fake_prefix_id(&rig.world->fake, text, "id"));
+	                     fake_prefix_id(&rig.world->fake, text, "id"));
 	rig_calls(&rig);
 	rig_load_and_run(&rig, 2, "r", 16, 0);
 	assert_string_equal(rig_done(&rig), "saved 1 0\nfailed 2 g0 i0 b100 -704\nloaded 2 -704\n");
@@ -319,7 +322,7 @@ static void jobs_of_the_old_identity_end_under_its_keys(void **state)
 	rig_load(&rig, 3, "r", 32, 0);
 	assert_int_equal(kvh_worker_set_epoch(rig.worker, "new", 3, &rig.error), KVH_OK);
 	assert_string_equal(rig_done(&rig), "failed 3 g0 i0 b100 -2001\n"
-					    "failed 3 g0 i1 b101 -2001\nloaded 3 -2001\n");
+	                                    "failed 3 g0 i1 b101 -2001\nloaded 3 -2001\n");
 	rig_run_save(&rig); /* goes on with its put */
 	rig_run_save(&rig); /* stale */
 	assert_string_equal(rig_done(&rig), "saved 1 0\nsaved 2 -2001\n");
@@ -344,8 +347,9 @@ static void a_wrong_identity_leaves_the_old_one(void **state)
 	rig_save_and_run(&rig, 1, "r", 16);
 	assert_refused(&rig, kvh_worker_set_epoch(rig.worker, NULL, 3, &rig.error), "identity");
 	assert_refused(&rig, kvh_worker_set_epoch(rig.worker, "x", 0, &rig.error), "identity");
-	assert_refused(&rig, kvh_worker_set_epoch(rig.worker, identity, sizeof(identity), &rig.error),
-		       "identity");
+	assert_refused(&rig,
+	               kvh_worker_set_epoch(rig.worker, identity, sizeof(identity), &rig.error),
+	               "identity");
 	assert_int_equal(kvh_worker_set_epoch(NULL, "x", 1, &rig.error), KVH_INVALID_PARAMS);
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 16);
 	assert_int_equal(rig_lookup(&rig, 17, NULL), 16);
@@ -362,7 +366,8 @@ int main(void)
 		cmocka_unit_test(head_major_objects_fit_every_tp_size),
 		cmocka_unit_test(token_major_objects_fit_every_tp_size),
 		cmocka_unit_test(shards_go_in_the_order_of_chunks_under_the_formats_namespace),
-		cmocka_unit_test(where_heads_do_not_divide_keys_are_rank_local_in_another_namespace),
+		cmocka_unit_test(
+			where_heads_do_not_divide_keys_are_rank_local_in_another_namespace),
 		cmocka_unit_test(another_identity_finds_nothing_of_the_old_one),
 		cmocka_unit_test(jobs_of_the_old_identity_end_under_its_keys),
 		cmocka_unit_test(a_wrong_identity_leaves_the_old_one),

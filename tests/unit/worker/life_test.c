@@ -6,8 +6,7 @@ static size_t drain_left(struct rig *rig, const char *request, kvh_deadline dead
 {
 	struct kvh_request_id id = rig_id(request ? request : "");
 	size_t left = 99;
-	kvh_status status =
-		kvh_worker_drain(rig->worker, request ? &id : NULL, deadline_ns, &left);
+	kvh_status status = kvh_worker_drain(rig->worker, request ? &id : NULL, deadline_ns, &left);
 
 	assert_int_equal(status, left ? KVH_TIMEOUT : KVH_OK);
 	return left;
@@ -123,7 +122,7 @@ static void cancelling_one_job_leaves_its_neighbours(void **state)
 	rig_run_load(&rig);
 	rig_run_save(&rig);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2001\nloaded 1 -2001\n"
-					    "saved 3 -2001\nloaded 2 0\nsaved 4 0\n");
+	                                    "saved 3 -2001\nloaded 2 0\nsaved 4 0\n");
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 16);
 	rig_close(&rig);
 }

@@ -34,7 +34,7 @@ static void a_load_writes_the_blocks_from_the_cached_ones_on(void **state)
 	assert_string_equal(rig_done(&rig), "");
 	for (int i = 0; i < 8; i++)
 		assert_true(rig_block_is(&rig, 0, RIG_BLOCK + i,
-					 i < 2 || i > 5 ? 0 : (uint8_t)(i + 1)));
+		                         i < 2 || i > 5 ? 0 : (uint8_t)(i + 1)));
 	rig_close(&rig);
 }
 
@@ -103,7 +103,7 @@ static void a_tail_boundary_keys_the_chunk_that_ends_the_load(void **state)
 static void ranks_start_at_different_keys(void **state)
 {
 	static const char *const calls[] = {"get 0 1 2 3\n", "get t1:1 t1:2 t1:3 t1:0\n",
-					    "get t2:2 t2:3 t2:0 t2:1\n"};
+	                                    "get t2:2 t2:3 t2:0 t2:1\n"};
 
 	(void)state;
 	for (uint32_t rank = 0; rank < 3; rank++) {
@@ -181,7 +181,7 @@ static void a_key_over_usable_goes_alone_and_one_over_raw_fails_the_load(void **
 	rig_load_and_run(&rig, 1, "r", 32, 0);
 	assert_string_equal(rig_calls(&rig), "");
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2008\n"
-					    "failed 1 g0 i1 b101 -2008\nloaded 1 -2008\n");
+	                                    "failed 1 g0 i1 b101 -2008\nloaded 1 -2008\n");
 	assert_int_equal(rig_stats(&rig).load_jobs_oversized, 1);
 	rig_close(&rig);
 }
@@ -229,7 +229,7 @@ static void d20_failed_blocks_are_named_by_group_index_and_block(void **state)
 	open_with_objects(&rig, 4);
 	/* Chunk 1 of both groups lies in block 101: only group 1's fails. */
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT,
-		    FAKE_DO_IT, KVH_LEASE_EXPIRED);
+	            FAKE_DO_IT, KVH_LEASE_EXPIRED);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_calls(&rig), "get 0 1 2 3 g1:1 g1:3\n");
 	assert_string_equal(rig_done(&rig), "failed 1 g1 i1 b101 -707\nloaded 1 -707\n");
@@ -256,10 +256,10 @@ static void every_end_of_a_load_is_reported_once(void **state)
 	rig_finish(&rig, "d");
 	rig_load_and_run(&rig, 5, "e", 16, 16);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -900\nloaded 1 -900\n"
-					    "failed 2 g0 i0 b100 -2001\nloaded 2 -2001\n"
-					    "failed 3 g0 i0 b100 -2001\nloaded 3 -2001\n"
-					    "failed 4 g0 i0 b100 -2001\nloaded 4 -2001\n"
-					    "loaded 5 0\n");
+	                                    "failed 2 g0 i0 b100 -2001\nloaded 2 -2001\n"
+	                                    "failed 3 g0 i0 b100 -2001\nloaded 3 -2001\n"
+	                                    "failed 4 g0 i0 b100 -2001\nloaded 4 -2001\n"
+	                                    "loaded 5 0\n");
 	rig_run_load(&rig); /* nothing is left for the thread */
 	assert_string_equal(rig_done(&rig), "");
 	assert_int_equal(rig_stats(&rig).live_requests, 0);
@@ -277,7 +277,7 @@ static void the_tier_log_counts_keys_and_bytes_by_tier(void **state)
 	rig.config.tier_log = true;
 	open_with_objects(&rig, 4);
 	FAKE_ANSWER(&rig.world->fake, FAKE_TIERS, KVH_TIER_DISK, KVH_TIER_MEMORY, KVH_TIER_UNKNOWN,
-		    KVH_TIER_DISK);
+	            KVH_TIER_DISK);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_calls(&rig), "tiers 0 1 2 3\nget 0 1 2 3\n");
 	stats = rig_stats(&rig);
@@ -339,7 +339,7 @@ static void preemption_cancels_a_running_load_and_not_the_next_lifes(void **stat
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_calls(&rig), "get 0\n"); /* no further one begins */
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i1 b101 -2001\nfailed 1 g0 i2 b102 -2001\n"
-					    "failed 1 g0 i3 b103 -2001\nloaded 1 -2001\n");
+	                                    "failed 1 g0 i3 b103 -2001\nloaded 1 -2001\n");
 	rig_run_load(&rig);
 	assert_string_equal(rig_calls(&rig), "get 0\nget 1\nget 2\nget 3\n");
 	assert_string_equal(rig_done(&rig), "loaded 2 0\n");
@@ -360,8 +360,8 @@ static void preemption_cancels_queued_loads_of_that_request_only(void **state)
 	rig_load(&rig, 3, "r", 64, 32);
 	rig_preempt(&rig, "r");
 	assert_string_equal(rig_done(&rig), "failed 3 g0 i2 b102 -2001\nfailed 3 g0 i3 b103 -2001\n"
-					    "loaded 3 -2001\nfailed 1 g0 i0 b100 -2001\n"
-					    "failed 1 g0 i1 b101 -2001\nloaded 1 -2001\n");
+	                                    "loaded 3 -2001\nfailed 1 g0 i0 b100 -2001\n"
+	                                    "failed 1 g0 i1 b101 -2001\nloaded 1 -2001\n");
 	rig_run_load(&rig);
 	assert_string_equal(rig_done(&rig), "loaded 2 0\n");
 	assert_int_equal(rig_stats(&rig).load_jobs_cancelled, 2);
@@ -379,7 +379,7 @@ static void failed_blocks_are_never_those_that_the_engine_had(void **state)
 	fake_answer_status(&rig.world->fake, FAKE_GET, KVH_TRANSFER_FAIL);
 	rig_load_and_run(&rig, 1, "r", 64, 47);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i2 b102 -800\nfailed 1 g0 i3 b103 -800\n"
-					    "loaded 1 -800\n");
+	                                    "loaded 1 -800\n");
 	rig_close(&rig);
 }
 
@@ -413,7 +413,7 @@ static void d2_a_failure_before_the_get_reports_every_block(void **state)
 	kvh_fault_disarm_all();
 	assert_string_equal(rig_calls(&rig), "");
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i1 b101 -2003\nfailed 1 g0 i2 b102 -2003\n"
-					    "loaded 1 -2003\n");
+	                                    "loaded 1 -2003\n");
 	rig_close(&rig);
 }
 
@@ -431,7 +431,7 @@ static void d3_batches_after_a_failed_one_are_reported_too(void **state)
 	rig_load_and_run(&rig, 1, "r", 96, 0);
 	assert_string_equal(rig_calls(&rig), "get 0 1\nget 2 3\n");
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i3 b103 -800\nfailed 1 g0 i4 b104 -2006\n"
-					    "failed 1 g0 i5 b105 -2006\nloaded 1 -800\n");
+	                                    "failed 1 g0 i5 b105 -2006\nloaded 1 -800\n");
 	rig_close(&rig);
 }
 
@@ -446,8 +446,8 @@ static void d4_any_other_length_fails_the_key(void **state)
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, 0, 1023, 1024, 1025, INT64_C(1) << 40);
 	rig_load_and_run(&rig, 1, "r", 96, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -800\nfailed 1 g0 i1 b101 -800\n"
-					    "failed 1 g0 i3 b103 -800\nfailed 1 g0 i4 b104 -800\n"
-					    "loaded 1 -800\n");
+	                                    "failed 1 g0 i3 b103 -800\nfailed 1 g0 i4 b104 -800\n"
+	                                    "loaded 1 -800\n");
 	assert_int_equal(rig_stats(&rig).load_bytes, 2048);
 	rig_close(&rig);
 }
@@ -535,7 +535,7 @@ static void d14_a_running_load_is_stopped_by_its_deadline_from_hand_in(void **st
 	/* What came in time is good; nothing more is asked for. */
 	assert_string_equal(rig_calls(&rig), "get 0\n");
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i1 b101 -2000\nfailed 1 g0 i2 b102 -2000\n"
-					    "loaded 1 -2000\n");
+	                                    "loaded 1 -2000\n");
 	rig_close(&rig);
 }
 

@@ -18,7 +18,7 @@ static void a_lookup_asks_for_every_rank_that_would_load(void **state)
 		char text[64];
 
 		snprintf(text, sizeof(text), "m@tp_rank:%d@pcp0@dcp0@pp_rank:%d@group:0@", i / 2,
-			 i % 2);
+		         i % 2);
 		assert_true(fake_prefix_id(&rig.world->fake, text, "id") >= 0);
 	}
 	assert_int_equal(rig.world->fake.prefix_count, 4);
@@ -31,8 +31,8 @@ static void a_lookup_asks_for_every_rank_that_would_load(void **state)
 /* proves: R-40 */
 static void only_1_is_present(void **state)
 {
-	static const int64_t absent[] = {0, 2, -1, KVH_REPLICA_IS_NOT_READY, KVH_NO_ANSWER,
-					 FAKE_SILENT};
+	static const int64_t absent[] = {0,          2, -1, KVH_REPLICA_IS_NOT_READY, KVH_NO_ANSWER,
+	                                 FAKE_SILENT};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(absent); i++) {

@@ -14,8 +14,8 @@
 		struct kvh_worker *made = (struct kvh_worker *)(rig);                              \
 		memset(&(rig)->error, 0, sizeof((rig)->error));                                    \
 		assert_int_equal(kvh_worker_open((rig)->world->store, &(rig)->config, &made,       \
-						 &(rig)->error),                                   \
-				 (wanted));                                                        \
+		                                 &(rig)->error),                                   \
+		                 (wanted));                                                        \
 		assert_ptr_equal(made, (struct kvh_worker *)(rig));                                \
 		assert_int_equal((rig)->error.status, (wanted));                                   \
 		if (!strstr((rig)->error.text, (word)))                                            \
@@ -82,25 +82,25 @@ static void numbers_out_of_range(struct rig *rig)
 		uint32_t wrong;
 		const char *word;
 	} cases[] = {{&rig->config.load_threads, KVH_LOAD_THREADS_MAX + 1, "load_threads"},
-		     {&rig->config.load_threads, UINT32_MAX, "load_threads"},
-		     {&rig->config.tp_size, KVH_RANKS_MAX + 1, "tp_size"},
-		     {&rig->config.pp_size, UINT32_MAX, "pp_size"},
-		     {&rig->config.tp_rank, 1, "tp_rank"},
-		     {&rig->config.pcp_rank, 1, "pcp_rank"},
-		     {&rig->config.dcp_rank, 1, "dcp_rank"},
-		     {&rig->config.pp_rank, UINT32_MAX, "pp_rank"},
-		     {&rig->config.store_tp_size, 2, "store_tp_size"},
-		     {&rig->config.hash_bytes, KVH_HASH_BYTES_MAX + 1, "hash_bytes"},
-		     {&rig->config.hash_bytes, UINT32_MAX, "hash_bytes"},
-		     {&rig->config.hash_tokens, 0, "hash"},
-		     {&rig->config.hash_tokens, 3, "hash"},
-		     {&rig->config.hash_tokens, UINT32_MAX, "hash"},
-		     {&rig->config.lcm_tokens, 24, "lcm"},
-		     {&rig->config.lcm_tokens, UINT32_MAX, "lcm"},
-		     {&rig->groups[0].block_tokens, 0, "block"},
-		     {&rig->groups[0].block_tokens, UINT32_MAX, "block"},
-		     {&rig->groups[0].block_tokens, KVH_BLOCK_TOKENS_MAX + 16, "block"},
-		     {&rig->groups[0].put_step, KVH_RANKS_MAX + 1, "put_step"}};
+	             {&rig->config.load_threads, UINT32_MAX, "load_threads"},
+	             {&rig->config.tp_size, KVH_RANKS_MAX + 1, "tp_size"},
+	             {&rig->config.pp_size, UINT32_MAX, "pp_size"},
+	             {&rig->config.tp_rank, 1, "tp_rank"},
+	             {&rig->config.pcp_rank, 1, "pcp_rank"},
+	             {&rig->config.dcp_rank, 1, "dcp_rank"},
+	             {&rig->config.pp_rank, UINT32_MAX, "pp_rank"},
+	             {&rig->config.store_tp_size, 2, "store_tp_size"},
+	             {&rig->config.hash_bytes, KVH_HASH_BYTES_MAX + 1, "hash_bytes"},
+	             {&rig->config.hash_bytes, UINT32_MAX, "hash_bytes"},
+	             {&rig->config.hash_tokens, 0, "hash"},
+	             {&rig->config.hash_tokens, 3, "hash"},
+	             {&rig->config.hash_tokens, UINT32_MAX, "hash"},
+	             {&rig->config.lcm_tokens, 24, "lcm"},
+	             {&rig->config.lcm_tokens, UINT32_MAX, "lcm"},
+	             {&rig->groups[0].block_tokens, 0, "block"},
+	             {&rig->groups[0].block_tokens, UINT32_MAX, "block"},
+	             {&rig->groups[0].block_tokens, KVH_BLOCK_TOKENS_MAX + 16, "block"},
+	             {&rig->groups[0].put_step, KVH_RANKS_MAX + 1, "put_step"}};
 
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
 		uint32_t kept = *cases[i].field;
@@ -221,15 +221,15 @@ static void null_arguments_of_open_are_refused(void **state)
 	rig_init(&rig);
 	assert_refused(&rig, kvh_worker_open(NULL, &rig.config, &worker, &rig.error), "store");
 	assert_refused(&rig, kvh_worker_open(rig.world->store, NULL, &worker, &rig.error),
-		       "config");
+	               "config");
 	assert_refused(&rig, kvh_worker_open(rig.world->store, &rig.config, NULL, &rig.error),
-		       "worker");
+	               "worker");
 	rig.config.struct_bytes = sizeof(rig.config) - 1;
 	assert_refused(&rig, kvh_worker_open(rig.world->store, &rig.config, &worker, &rig.error),
-		       "struct_bytes");
+	               "struct_bytes");
 	rig.config.struct_bytes = 0;
 	assert_int_equal(kvh_worker_open(rig.world->store, &rig.config, &worker, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	rig.config.struct_bytes = sizeof(rig.config);
 	rig.config.device = &no_device;
 	open_refused(&rig, KVH_INVALID_PARAMS, "device");
@@ -270,18 +270,18 @@ static void make_plain(struct plain_caches *plain)
 		.base = plain->bytes[0], .stride_bytes = 64, .block_bytes = 64};
 	plain->block_count = 16;
 	plain->caches = (struct kvh_caches){.struct_bytes = sizeof(plain->caches),
-					    .memory = plain->memory,
-					    .memory_count = 1,
-					    .regions = &plain->region,
-					    .region_count = 1,
-					    .block_counts = &plain->block_count};
+	                                    .memory = plain->memory,
+	                                    .memory_count = 1,
+	                                    .regions = &plain->region,
+	                                    .region_count = 1,
+	                                    .block_counts = &plain->block_count};
 }
 
 /* Refused, and as if it had never been asked. */
 static void caches_refused(struct rig *rig, struct plain_caches *plain, const char *word)
 {
 	assert_refused(rig, kvh_worker_register_caches(rig->worker, &plain->caches, &rig->error),
-		       word);
+	               word);
 	assert_int_equal(rig->world->fake.registered_count, 0);
 	make_plain(plain);
 }
@@ -298,7 +298,7 @@ static void caches_are_checked_all_or_nothing(void **state)
 	make_plain(&plain);
 	assert_refused(&rig, kvh_worker_register_caches(NULL, &plain.caches, &rig.error), "");
 	assert_refused(&rig, kvh_worker_register_caches(rig.worker, NULL, &rig.error),
-		       "register_caches");
+	               "register_caches");
 	plain.caches.struct_bytes = 8;
 	caches_refused(&rig, &plain, "register_caches");
 	plain.caches.memory = NULL;
@@ -345,7 +345,7 @@ static void caches_are_checked_all_or_nothing(void **state)
 	/* After all these the right ones are taken. */
 	assert_int_equal(kvh_worker_register_caches(rig.worker, &plain.caches, &rig.error), KVH_OK);
 	assert_int_equal(kvh_worker_register_caches(rig.worker, &plain.caches, &rig.error),
-			 KVH_BUSY);
+	                 KVH_BUSY);
 	assert_int_equal(rig.world->fake.registered_count, 1);
 	kvh_worker_destroy(rig.worker);
 	assert_int_equal(rig.world->fake.registered_count, 0);
@@ -366,7 +366,7 @@ static void a_registration_that_fails_half_way_is_undone(void **state)
 	rig.world->fake.register_status = KVH_NO_MEMORY;
 	rig.world->fake.register_fails_at = 2;
 	assert_int_equal(kvh_worker_register_caches(rig.worker, &plain.caches, &rig.error),
-			 KVH_NO_MEMORY);
+	                 KVH_NO_MEMORY);
 	assert_int_equal(rig.world->fake.registered_count, 0);
 	assert_int_equal(kvh_worker_register_caches(rig.worker, &plain.caches, &rig.error), KVH_OK);
 	kvh_worker_destroy(rig.worker);
@@ -412,7 +412,7 @@ static int calls_in_a_child(struct rig *rig)
 	wrong += kvh_worker_cancel(rig->worker, 1, &outcome) != KVH_FORKED;
 	wrong += kvh_worker_drain(rig->worker, NULL, 1, NULL) != KVH_FORKED;
 	wrong += kvh_worker_poll(rig->worker, &completion, sizeof(completion), 1, &count) !=
-		 KVH_FORKED;
+	         KVH_FORKED;
 	wrong += kvh_worker_set_epoch(rig->worker, "b", 1, NULL) != KVH_FORKED;
 	wrong += kvh_worker_get_stats(rig->worker, &stats) != KVH_FORKED;
 	wrong += kvh_worker_close(rig->worker, 1, NULL) != KVH_FORKED;

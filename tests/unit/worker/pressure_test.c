@@ -48,7 +48,7 @@ static void pressure_skips_its_request_until_a_batch_succeeds(void **state)
 	assert_string_equal(rig_calls(&rig), "exists 0 1\nput 0 1\n");
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 32);
 	assert_string_equal(rig_done(&rig), "saved 1 -200\nsaved 2 -200\nsaved 3 -800\n"
-					    "saved 4 -800\nsaved 5 0\nsaved 6 0\n");
+	                                    "saved 4 -800\nsaved 5 0\nsaved 6 0\n");
 	assert_int_equal(rig_stats(&rig).save_jobs_pressure_skipped, 1);
 	assert_int_equal(rig_stats(&rig).skipped_requests, 0);
 	rig_close(&rig);
@@ -63,7 +63,7 @@ static void one_key_without_space_among_many_raises_pressure(void **state)
 	rig_init(&rig);
 	rig_open(&rig);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, KVH_TRANSFER_FAIL, FAKE_DO_IT,
-		    KVH_NO_AVAILABLE_HANDLE);
+	            KVH_NO_AVAILABLE_HANDLE);
 	rig_save_and_run(&rig, 1, "r", 64);
 	assert_true(kvh_inspect_pressure(rig.worker));
 	assert_true(rig_skipped(&rig, "r"));
@@ -80,8 +80,13 @@ static void one_key_without_space_among_many_raises_pressure(void **state)
 /* proves: R-20 */
 static void other_codes_raise_no_pressure(void **state)
 {
-	static const kvh_status codes[] = {KVH_REPLICA_IS_NOT_READY, KVH_TRANSFER_FAIL,
-					   KVH_RPC_FAIL, KVH_INVALID_KEY, KVH_BUSY, -201, -199};
+	static const kvh_status codes[] = {KVH_REPLICA_IS_NOT_READY,
+	                                   KVH_TRANSFER_FAIL,
+	                                   KVH_RPC_FAIL,
+	                                   KVH_INVALID_KEY,
+	                                   KVH_BUSY,
+	                                   -201,
+	                                   -199};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(codes); i++) {

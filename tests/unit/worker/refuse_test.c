@@ -125,7 +125,7 @@ static void d13_request_ids_have_1_to_256_bytes(void **state)
 	BOTH_REFUSED(&rig, "request", j->request.data = NULL);
 	BOTH_REFUSED(&rig, "request", j->request.bytes = 0);
 	BOTH_REFUSED(&rig, "request", j->request.data = id;
-		     j->request.bytes = KVH_REQUEST_BYTES_MAX + 1);
+	             j->request.bytes = KVH_REQUEST_BYTES_MAX + 1);
 	BOTH_REFUSED(&rig, "request", j->request.bytes = SIZE_MAX);
 	nothing_came_of_it(&rig);
 	job = rig_save_job(&rig, 1, "r", 64);
@@ -319,17 +319,17 @@ static void d13_null_handles_and_structs_are_refused(void **state)
 	assert_int_equal(outcome, KVH_CANCEL_ALREADY_DONE);
 	assert_int_equal(kvh_worker_drain(NULL, NULL, 1, &count), KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_worker_drain(rig.worker, &(struct kvh_request_id){0}, 1, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_worker_drain(rig.worker, NULL, 1, NULL), KVH_OK);
 	assert_int_equal(count, 7); /* written on success only */
 	assert_int_equal(kvh_worker_poll(NULL, &completion, sizeof(completion), 1, &count),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_worker_poll(rig.worker, NULL, sizeof(completion), 1, &count),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_worker_poll(rig.worker, &completion, sizeof(completion), 1, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_worker_poll(rig.worker, &completion, 0, 1, &count),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_worker_get_stats(NULL, &stats), KVH_INVALID_PARAMS);
 	assert_int_equal(kvh_worker_get_stats(rig.worker, NULL), KVH_INVALID_PARAMS);
 	stats.struct_bytes = 8;

@@ -21,9 +21,9 @@ static void on_record(void *user, const struct kvh_record *record)
 	struct world *world = user;
 	size_t room = sizeof(world->records) - world->record_bytes;
 	int bytes = snprintf(world->records + world->record_bytes, room,
-			     "%s %s %zu keys %zu failed %llu bytes\n", names[record->name],
-			     states[record->status], record->key_count, record->failed_count,
-			     (unsigned long long)record->bytes);
+	                     "%s %s %zu keys %zu failed %llu bytes\n", names[record->name],
+	                     states[record->status], record->key_count, record->failed_count,
+	                     (unsigned long long)record->bytes);
 
 	if (bytes > 0 && (size_t)bytes < room)
 		world->record_bytes += (size_t)bytes;
@@ -73,8 +73,9 @@ struct world *world_open_with(const struct kvh_store_caps *caps)
 	fake_init(&world->fake);
 	if (caps)
 		world->fake.caps = *caps;
-	assert_int_equal(kvh_store_open_ops(fake_ops(), &world->fake, &options, &world->store, NULL),
-			 KVH_OK);
+	assert_int_equal(
+		kvh_store_open_ops(fake_ops(), &world->fake, &options, &world->store, NULL),
+		KVH_OK);
 	return world;
 }
 
@@ -88,7 +89,7 @@ void world_close(struct world *world)
 }
 
 void rig_add_group(struct rig *rig, enum kvh_attention kind, uint32_t block_tokens,
-		   uint32_t window_tokens)
+                   uint32_t window_tokens)
 {
 	size_t g = rig->config.group_count++;
 
@@ -157,11 +158,11 @@ kvh_status rig_register(struct rig *rig)
 	struct kvh_cache_region regions[RIG_GROUPS_MAX * RIG_REGIONS_MAX] = {{0}};
 	uint64_t block_counts[RIG_GROUPS_MAX];
 	const struct kvh_caches caches = {.struct_bytes = sizeof(caches),
-					  .memory = memory,
-					  .memory_count = rig->config.group_count,
-					  .regions = regions,
-					  .region_count = 0,
-					  .block_counts = block_counts};
+	                                  .memory = memory,
+	                                  .memory_count = rig->config.group_count,
+	                                  .regions = regions,
+	                                  .region_count = 0,
+	                                  .block_counts = block_counts};
 	struct kvh_caches given = caches;
 
 	for (uint32_t g = 0; g < rig->config.group_count; g++) {
@@ -171,15 +172,15 @@ kvh_status rig_register(struct rig *rig)
 		free(rig->memory[g]);
 		rig->memory[g] = calloc(1, rig->memory_bytes[g]);
 		assert_non_null(rig->memory[g]);
-		memory[g] = (struct kvh_memory){.addr = rig->memory[g],
-						.bytes = rig->memory_bytes[g]};
+		memory[g] =
+			(struct kvh_memory){.addr = rig->memory[g], .bytes = rig->memory_bytes[g]};
 		block_counts[g] = rig->block_count;
 		for (size_t r = 0; r < regions_of(rig, g); r++)
 			regions[given.region_count++] =
 				(struct kvh_cache_region){.group = g,
-							  .base = rig->memory[g] + r * one,
-							  .stride_bytes = stride_of(rig, g),
-							  .block_bytes = rig->block_bytes[g]};
+			                                  .base = rig->memory[g] + r * one,
+			                                  .stride_bytes = stride_of(rig, g),
+			                                  .block_bytes = rig->block_bytes[g]};
 	}
 	return kvh_worker_register_caches(rig->worker, &given, &rig->error);
 }
@@ -234,8 +235,8 @@ bool rig_block_is(struct rig *rig, uint32_t group, int32_t block, uint8_t byte)
 	bool is = true;
 
 	for (uint32_t r = 0; r < regions_of(rig, group); r++)
-		is = is && all_bytes(rig_block(rig, group, r, block), rig->block_bytes[group],
-				     byte);
+		is = is &&
+		     all_bytes(rig_block(rig, group, r, block), rig->block_bytes[group], byte);
 	return is;
 }
 
@@ -275,32 +276,32 @@ static void make_tables(struct rig *rig, uint64_t tokens)
 }
 
 struct kvh_save_job rig_save_job(struct rig *rig, uint64_t job_id, const char *request,
-				 uint64_t tokens)
+                                 uint64_t tokens)
 {
 	make_tables(rig, tokens);
 	return (struct kvh_save_job){.struct_bytes = sizeof(struct kvh_save_job),
-				     .job_id = job_id,
-				     .user = job_id + 1000,
-				     .request = rig_id(request),
-				     .token_count = tokens,
-				     .blocks = rig->tables,
-				     .hashes = rig->hashes,
-				     .hash_count = tokens / rig->config.hash_tokens};
+	                             .job_id = job_id,
+	                             .user = job_id + 1000,
+	                             .request = rig_id(request),
+	                             .token_count = tokens,
+	                             .blocks = rig->tables,
+	                             .hashes = rig->hashes,
+	                             .hash_count = tokens / rig->config.hash_tokens};
 }
 
 struct kvh_load_job rig_load_job(struct rig *rig, uint64_t job_id, const char *request,
-				 uint64_t tokens, uint64_t cached)
+                                 uint64_t tokens, uint64_t cached)
 {
 	make_tables(rig, tokens);
 	return (struct kvh_load_job){.struct_bytes = sizeof(struct kvh_load_job),
-				     .job_id = job_id,
-				     .user = job_id + 1000,
-				     .request = rig_id(request),
-				     .token_count = tokens,
-				     .cached_token_count = cached,
-				     .blocks = rig->tables,
-				     .hashes = rig->hashes,
-				     .hash_count = tokens / rig->config.hash_tokens};
+	                             .job_id = job_id,
+	                             .user = job_id + 1000,
+	                             .request = rig_id(request),
+	                             .token_count = tokens,
+	                             .cached_token_count = cached,
+	                             .blocks = rig->tables,
+	                             .hashes = rig->hashes,
+	                             .hash_count = tokens / rig->config.hash_tokens};
 }
 
 kvh_status rig_submit_save(struct rig *rig, const struct kvh_save_job *job)
@@ -322,7 +323,7 @@ void rig_save(struct rig *rig, uint64_t job_id, const char *request, uint64_t to
 }
 
 void rig_load(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens,
-	      uint64_t cached)
+              uint64_t cached)
 {
 	struct kvh_load_job job = rig_load_job(rig, job_id, request, tokens, cached);
 
@@ -365,7 +366,7 @@ void rig_save_and_run(struct rig *rig, uint64_t job_id, const char *request, uin
 }
 
 void rig_load_and_run(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens,
-		      uint64_t cached)
+                      uint64_t cached)
 {
 	rig_load(rig, job_id, request, tokens, cached);
 	rig_run_load(rig);
@@ -397,10 +398,10 @@ static int event_text(struct rig *rig, const struct kvh_completion *c, char *out
 	if (event->has_parent)
 		snprintf(parent, sizeof(parent), "%u", fake_hash_index(event->parent_hash));
 	if (event->has_token_ids)
-		snprintf(ids, sizeof(ids), "%d+%zu", event->token_id_count ? event->token_ids[0] : 0,
-			 event->token_id_count);
+		snprintf(ids, sizeof(ids), "%d+%zu",
+		         event->token_id_count ? event->token_ids[0] : 0, event->token_id_count);
 	bytes = snprintf(out, room, "event %llu g%u h%u p%s t%s\n", (unsigned long long)c->job_id,
-			 event->group, fake_hash_index(event->hash), parent, ids);
+	                 event->group, fake_hash_index(event->hash), parent, ids);
 	rig->event = *event;
 	rig->event.token_ids = NULL;
 	kvh_stored_event_free(c->event);
@@ -418,14 +419,13 @@ static int completion_text(struct rig *rig, const struct kvh_completion *c, char
 		return snprintf(out, room, "loaded %llu %d\n", id, c->status);
 	case KVH_BLOCK_FAILED:
 		return snprintf(out, room, "failed %llu g%u i%u b%d %d\n", id, c->group,
-				c->block_index, c->block_id, c->status);
+		                c->block_index, c->block_id, c->status);
 	case KVH_EVENT:
 		return event_text(rig, c, out, room);
 	case KVH_EVICTED:
-		return c->evicted.hash_bytes
-			       ? snprintf(out, room, "evicted h%u %d\n",
-					  fake_hash_index(c->evicted.hash), c->status)
-			       : snprintf(out, room, "evicted h- %d\n", c->status);
+		return c->evicted.hash_bytes ? snprintf(out, room, "evicted h%u %d\n",
+		                                        fake_hash_index(c->evicted.hash), c->status)
+		                             : snprintf(out, room, "evicted h- %d\n", c->status);
 	}
 	return snprintf(out, room, "kind %d?\n", (int)c->kind);
 }
@@ -439,14 +439,14 @@ const char *rig_done(struct rig *rig)
 	text[0] = 0;
 	do {
 		assert_int_equal(kvh_worker_poll(rig->worker, completions, sizeof(completions[0]),
-						 COUNT_OF(completions), &count),
-				 KVH_OK);
+		                                 COUNT_OF(completions), &count),
+		                 KVH_OK);
 		for (size_t i = 0; i < count; i++) {
 			const struct kvh_completion *c = &completions[i];
 
 			if (c->kind != KVH_EVICTED && c->user != c->job_id + 1000)
 				fail_msg("job %llu comes back with another user word",
-					 (unsigned long long)c->job_id);
+				         (unsigned long long)c->job_id);
 			rig->last = *c;
 			used += (size_t)completion_text(rig, c, text + used, sizeof(text) - used);
 		}
@@ -519,7 +519,7 @@ const char *rig_kept(struct rig *rig, const char *request)
 	if (!wanted.found.kept_count)
 		return "-";
 	snprintf(text, sizeof(text), "%llu+%zu", (unsigned long long)wanted.found.kept_start,
-		 wanted.found.kept_count);
+	         wanted.found.kept_count);
 	return text;
 }
 
@@ -537,7 +537,7 @@ static uint32_t own_prefix(struct rig *rig, uint32_t group)
 	int id;
 
 	snprintf(text, sizeof(text), "m@tp_rank:%u@pcp0@dcp0@pp_rank:0@group:%u@",
-		 rig->config.tp_rank, group);
+	         rig->config.tp_rank, group);
 	id = fake_prefix_id(&rig->world->fake, text, NULL);
 	assert_true(id >= 0);
 	return (uint32_t)id;
@@ -556,8 +556,7 @@ bool rig_stored(struct rig *rig, uint32_t group, unsigned index, uint8_t byte)
 {
 	const struct fake_object *object = rig_object(rig, group, index);
 
-	return object &&
-	       object->byte_count == rig->block_bytes[group] * regions_of(rig, group) &&
+	return object && object->byte_count == rig->block_bytes[group] * regions_of(rig, group) &&
 	       all_bytes(object->bytes, object->byte_count, byte);
 }
 
@@ -572,7 +571,7 @@ void rig_plant(struct rig *rig, uint32_t group, unsigned index, uint8_t byte)
 	memset(bytes, byte, byte_count);
 	fake_hash(rig->chain, index, hash, hash_bytes);
 	fake_store_bytes(&rig->world->fake, own_prefix(rig, group), hash, hash_bytes, bytes,
-			 byte_count);
+	                 byte_count);
 	free(bytes);
 }
 
@@ -583,9 +582,9 @@ uint64_t rig_lookup(struct rig *rig, uint64_t tokens, struct kvh_lookup_result *
 
 	make_tables(rig, tokens);
 	lookup = (struct kvh_lookup){.struct_bytes = sizeof(lookup),
-				     .token_count = tokens,
-				     .hashes = rig->hashes,
-				     .hash_count = tokens / rig->config.hash_tokens};
+	                             .token_count = tokens,
+	                             .hashes = rig->hashes,
+	                             .hash_count = tokens / rig->config.hash_tokens};
 	assert_int_equal(kvh_worker_lookup(rig->worker, &lookup, &own, &rig->error), KVH_OK);
 	if (result)
 		*result = own;

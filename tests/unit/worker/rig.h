@@ -29,8 +29,8 @@ enum {
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-#define MS		1000000ull
-#define SECONDS		1000000000ull
+#define MS              1000000ull
+#define SECONDS         1000000000ull
 
 /* What several workers may share. */
 struct world {
@@ -91,7 +91,7 @@ void world_close(struct world *world);
 void rig_init(struct rig *rig);
 void rig_init_in(struct rig *rig, struct world *world);
 void rig_add_group(struct rig *rig, enum kvh_attention kind, uint32_t block_tokens,
-		   uint32_t window_tokens);
+                   uint32_t window_tokens);
 /* Opens the worker, registers its caches, brings its threads to where they ask for a job. */
 void rig_open(struct rig *rig);
 void rig_open_worker(struct rig *rig);
@@ -108,13 +108,13 @@ void rig_fill_all(struct rig *rig, unsigned count);
 void rig_reset_ids(struct rig *rig);
 struct kvh_request_id rig_id(const char *request);
 struct kvh_save_job rig_save_job(struct rig *rig, uint64_t job_id, const char *request,
-				 uint64_t tokens);
+                                 uint64_t tokens);
 struct kvh_load_job rig_load_job(struct rig *rig, uint64_t job_id, const char *request,
-				 uint64_t tokens, uint64_t cached);
+                                 uint64_t tokens, uint64_t cached);
 /* Hand in; the test fails when refused. */
 void rig_save(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens);
 void rig_load(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens,
-	      uint64_t cached);
+              uint64_t cached);
 kvh_status rig_submit_save(struct rig *rig, const struct kvh_save_job *job);
 kvh_status rig_submit_load(struct rig *rig, const struct kvh_load_job *job);
 /* Runs the oldest queued save or load to its end. */
@@ -127,7 +127,7 @@ void rig_run_load(struct rig *rig);
 void rig_hold_next(struct rig *rig, enum fake_fn fn);
 void rig_save_and_run(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens);
 void rig_load_and_run(struct rig *rig, uint64_t job_id, const char *request, uint64_t tokens,
-		      uint64_t cached);
+                      uint64_t cached);
 void rig_preempt(struct rig *rig, const char *request);
 /* request NULL: an engine step in which nothing ended. */
 void rig_finish(struct rig *rig, const char *request);

@@ -18,7 +18,7 @@ static void token_count_is_floored_to_the_common_block_size(void **state)
 	assert_string_equal(rig_done(&rig), "saved 1 0\n");
 	rig_save_and_run(&rig, 2, "r", 95);
 	assert_string_equal(rig_calls(&rig), "exists 0 1 2 3 g1:1 g1:3\n"
-					     "put 0 1 2 3 g1:1 g1:3\n");
+	                                     "put 0 1 2 3 g1:1 g1:3\n");
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 64);
 	rig_close(&rig);
 }
@@ -171,8 +171,8 @@ static void every_kind_of_end_is_reported_once(void **state)
 	rig_run_save(&rig);
 	rig_save_and_run(&rig, 8, "floored", 15);
 	assert_string_equal(rig_done(&rig), "saved 1 -900\nsaved 2 -800\nsaved 3 -200\n"
-					    "saved 4 -200\nsaved 5 -2009\nsaved 6 -2001\n"
-					    "saved 7 -2001\nsaved 8 0\n");
+	                                    "saved 4 -200\nsaved 5 -2009\nsaved 6 -2001\n"
+	                                    "saved 7 -2001\nsaved 8 0\n");
 	assert_string_equal(rig_done(&rig), "");
 	rig_close(&rig);
 }
@@ -282,7 +282,7 @@ static void a_job_that_grows_stale_in_its_put_leaves_the_new_life_alone(void **s
 static void ranks_with_equal_bytes_share_the_puts_by_chunk_and_group(void **state)
 {
 	static const char *const calls[] = {"exists 0 2 g1:1 g1:3\nput 0 2 g1:1 g1:3\n",
-					    "exists 1 3 g1:0 g1:2\nput 1 3 g1:0 g1:2\n"};
+	                                    "exists 1 3 g1:0 g1:2\nput 1 3 g1:0 g1:2\n"};
 
 	(void)state;
 	for (uint32_t rank = 0; rank < 2; rank++) {
@@ -317,7 +317,7 @@ static void a_stripe_counts_chunks_from_the_requests_start(void **state)
 	rig_save_and_run(&rig, 1, "r", 48);
 	rig_save_and_run(&rig, 2, "r", 160);
 	assert_string_equal(rig_calls(&rig), "exists t1:1\nput t1:1\n"
-					     "exists t1:5 t1:9\nput t1:5 t1:9\n");
+	                                     "exists t1:5 t1:9\nput t1:5 t1:9\n");
 	rig_close(&rig);
 }
 
@@ -487,17 +487,17 @@ static void puts_are_recorded_with_all_keys_and_bytes(void **state)
 	rig_open(&rig);
 	rig_save_and_run(&rig, 1, "a", 32);
 	assert_string_equal(rig_records(&rig), "exists ok 2 keys 0 failed 0 bytes\n"
-					       "put ok 2 keys 0 failed 2048 bytes\n");
+	                                       "put ok 2 keys 0 failed 2048 bytes\n");
 	rig.chain = 1;
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, KVH_TRANSFER_FAIL, -7, 3);
 	rig_save_and_run(&rig, 2, "b", 64);
 	assert_string_equal(rig_records(&rig), "exists ok 4 keys 0 failed 0 bytes\n"
-					       "put partial_failure 4 keys 2 failed 4096 bytes\n");
+	                                       "put partial_failure 4 keys 2 failed 4096 bytes\n");
 	rig.chain = 2;
 	fake_answer_status(&rig.world->fake, FAKE_PUT, KVH_RPC_FAIL);
 	rig_save_and_run(&rig, 3, "c", 16);
 	assert_string_equal(rig_records(&rig), "exists ok 1 keys 0 failed 0 bytes\n"
-					       "put error 1 keys 1 failed 1024 bytes\n");
+	                                       "put error 1 keys 1 failed 1024 bytes\n");
 	assert_int_equal(rig_stats(&rig).save_bytes, 2048);
 	rig_close(&rig);
 }
@@ -515,7 +515,7 @@ static void d5_a_put_slot_left_unwritten_is_a_failure(void **state)
 	assert_string_equal(rig_done(&rig), "saved 1 -2006\n");
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
 	assert_string_equal(rig_records(&rig), "exists ok 4 keys 0 failed 0 bytes\n"
-					       "put partial_failure 4 keys 2 failed 4096 bytes\n");
+	                                       "put partial_failure 4 keys 2 failed 4096 bytes\n");
 	rig_close(&rig);
 }
 
@@ -571,7 +571,7 @@ static void d11_already_exists_counts_only_when_the_object_can_be_seen(void **st
 	/* The other writer died: what it began can't be seen. */
 	FAKE_ANSWER(&rig.world->fake, FAKE_EXISTS, 0, 0);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, KVH_OBJECT_ALREADY_EXISTS,
-		    KVH_OBJECT_ALREADY_EXISTS);
+	            KVH_OBJECT_ALREADY_EXISTS);
 	FAKE_ANSWER(&rig.world->fake, FAKE_EXISTS, 1, KVH_REPLICA_IS_NOT_READY);
 	rig_save_and_run(&rig, 2, "r", 80);
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 48);
@@ -597,9 +597,8 @@ static void d12_the_offset_stops_at_a_full_attention_chunk_without_source(void *
 	/* Chunk 5 of group 0 starts at token 80; its floor to 32 tokens is 64. */
 	rig.ids[0][5] = KVH_NULL_BLOCK;
 	rig_save_and_run(&rig, 1, "r", 128);
-	assert_string_equal(rig_calls(&rig),
-			    "exists 0 1 2 3 4 6 7 g1:1 g1:3 g1:5 g1:7\n"
-			    "put 0 1 2 3 4 6 7 g1:1 g1:3 g1:5 g1:7\n");
+	assert_string_equal(rig_calls(&rig), "exists 0 1 2 3 4 6 7 g1:1 g1:3 g1:5 g1:7\n"
+	                                     "put 0 1 2 3 4 6 7 g1:1 g1:3 g1:5 g1:7\n");
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 64);
 	rig.ids[0][5] = RIG_BLOCK + 5;
 	rig_save_and_run(&rig, 2, "r", 128);
@@ -671,7 +670,7 @@ static void d15_an_event_error_fails_the_job_before_anything_is_put(void **state
 static void d22_what_can_never_be_stored_is_put_once_in_a_life(void **state)
 {
 	static const kvh_status codes[] = {KVH_INVALID_KEY, KVH_INVALID_PARAMS, KVH_NOT_SUPPORTED,
-					   KVH_TOO_LARGE};
+	                                   KVH_TOO_LARGE};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(codes); i++) {
@@ -708,7 +707,7 @@ static void d22_beside_a_passing_failure_the_offset_stays(void **state)
 	rig_init(&rig);
 	rig_open(&rig);
 	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, KVH_TRANSFER_FAIL, FAKE_DO_IT,
-		    KVH_INVALID_KEY);
+	            KVH_INVALID_KEY);
 	rig_save_and_run(&rig, 1, "r", 64);
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
 	rig_calls(&rig);

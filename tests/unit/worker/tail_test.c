@@ -18,7 +18,7 @@ static void open_tail(struct rig *rig)
 }
 
 static void save_with_tail(struct rig *rig, uint64_t job_id, uint64_t tokens,
-			   const struct kvh_boundary *tail, size_t count)
+                           const struct kvh_boundary *tail, size_t count)
 {
 	struct kvh_save_job job = rig_save_job(rig, job_id, "r", tokens);
 
@@ -30,7 +30,7 @@ static void save_with_tail(struct rig *rig, uint64_t job_id, uint64_t tokens,
 }
 
 static void save_with_puts(struct rig *rig, uint64_t job_id, uint64_t tokens,
-			   const struct kvh_boundary *puts, size_t count)
+                           const struct kvh_boundary *puts, size_t count)
 {
 	struct kvh_save_job job = rig_save_job(rig, job_id, "r", tokens);
 
@@ -52,7 +52,7 @@ static void a_tail_is_put_before_the_normal_save(void **state)
 	save_with_tail(&rig, 1, 40, &tail, 1);
 	/* Hashes at 16, 32, 40 and at 32, 40; then the normal save finds its chunks there. */
 	assert_string_equal(rig_calls(&rig), "exists 1 3 4 g1:3 g1:4\nput 1 3 4 g1:3 g1:4\n"
-					     "exists 1 3\n");
+	                                     "exists 1 3\n");
 	assert_true(rig_stored(&rig, 0, 4, 3));
 	assert_true(rig_stored(&rig, 1, 3, 1));
 	assert_true(rig_stored(&rig, 1, 4, 0x55)); /* the block that the entry handed over */
@@ -83,7 +83,7 @@ static void a_tail_begins_at_the_saved_offset(void **state)
 static void a_boundary_at_a_blocks_end_uses_the_requests_block(void **state)
 {
 	const struct kvh_boundary tail[] = {{.group = 0, .block_id = OWN_BLOCK, .tokens = 32},
-					    {.group = 1, .block_id = OWN_BLOCK, .tokens = 32}};
+	                                    {.group = 1, .block_id = OWN_BLOCK, .tokens = 32}};
 	struct rig rig;
 
 	(void)state;
@@ -141,7 +141,7 @@ static void a_tail_at_0_or_beyond_the_hashes_is_nothing_to_do(void **state)
 static void a_tail_of_two_boundaries_ends_the_job(void **state)
 {
 	const struct kvh_boundary tail[] = {{.group = 0, .block_id = OWN_BLOCK, .tokens = 40},
-					    {.group = 1, .block_id = OWN_BLOCK, .tokens = 48}};
+	                                    {.group = 1, .block_id = OWN_BLOCK, .tokens = 48}};
 	struct rig rig;
 
 	(void)state;
@@ -236,10 +236,10 @@ static void a_tails_put_waits_for_the_event(void **state)
 static void boundary_puts_come_before_the_normal_save(void **state)
 {
 	const struct kvh_boundary puts[] = {{.group = 1, .block_id = OWN_BLOCK, .tokens = 24},
-					    {.group = 1, .block_id = KVH_NULL_BLOCK, .tokens = 32},
-					    {.group = 1, .block_id = OWN_BLOCK, .tokens = 0},
-					    {.group = 0, .block_id = OWN_BLOCK, .tokens = 40},
-					    {.group = 0, .block_id = OWN_BLOCK, .tokens = 48}};
+	                                    {.group = 1, .block_id = KVH_NULL_BLOCK, .tokens = 32},
+	                                    {.group = 1, .block_id = OWN_BLOCK, .tokens = 0},
+	                                    {.group = 0, .block_id = OWN_BLOCK, .tokens = 40},
+	                                    {.group = 0, .block_id = OWN_BLOCK, .tokens = 48}};
 	struct rig rig;
 
 	(void)state;
@@ -278,9 +278,9 @@ static void a_failed_boundary_put_ends_the_job(void **state)
 static void boundary_puts_are_striped_by_the_chunk_that_holds_them(void **state)
 {
 	const struct kvh_boundary puts[] = {{.group = 1, .block_id = OWN_BLOCK, .tokens = 32},
-					    {.group = 1, .block_id = OWN_BLOCK, .tokens = 40},
-					    {.group = 1, .block_id = OWN_BLOCK, .tokens = 64},
-					    {.group = 1, .block_id = OWN_BLOCK, .tokens = 72}};
+	                                    {.group = 1, .block_id = OWN_BLOCK, .tokens = 40},
+	                                    {.group = 1, .block_id = OWN_BLOCK, .tokens = 64},
+	                                    {.group = 1, .block_id = OWN_BLOCK, .tokens = 72}};
 	struct rig rig;
 
 	(void)state;
