@@ -44,7 +44,9 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
                                             const struct kvh_search *search)
 {
 	const uint64_t unit = align_chunks(spec, search);
-	const uint64_t need = needed_chunks(&spec->shape, search->drop);
+	/* A window that reaches back to nothing still ends at a chunk that is there. */
+	const uint64_t reach = needed_chunks(&spec->shape, search->drop);
+	const uint64_t need = reach ? reach : 1;
 	uint64_t end =
 		allowed_end(search->max_tokens / spec->shape.block_tokens, unit, search->drop);
 	uint64_t found = 0;

@@ -66,11 +66,12 @@ static kvh_status check_end(const struct load_plan *plan, struct kvh_error *erro
 		if (worker->groups[g].participates &&
 		    mask->first_chunk + mask->count <
 		            kvh_div_up(plan->job->token_count, block_tokens))
-			return kvh_fail(error, KVH_INVALID_PARAMS,
-			                "token_count: no hit can end at %llu: group %u has blocks "
-			                "of %u tokens",
-			                (unsigned long long)plan->job->token_count, g,
-			                block_tokens);
+			return kvh_fail(
+				error, KVH_INVALID_PARAMS,
+				"token_count: no hit can end at %llu (group %u has blocks of %u "
+				"tokens, hits end at multiples of %u)",
+				(unsigned long long)plan->job->token_count, g, block_tokens,
+				kvh_coordinator_align_tokens(worker->coordinator));
 	}
 	return KVH_OK;
 }

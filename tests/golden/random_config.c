@@ -76,7 +76,7 @@ static json_t *draw_group(struct draw *draw, size_t index, int64_t tp_rank)
 	set_text(group, "kind", kinds[kind]);
 	set_int(group, "block_size", draw->block_size[index]);
 	if (kind == 1)
-		set_int(group, "window", 2 + draw_below(draw, 3 * draw->block_size[index]));
+		set_int(group, "window", 1 + draw_below(draw, 3 * draw->block_size[index]));
 	if (kind == 2)
 		set_text(group, "mamba_mode", "align");
 	if (draw_percent(draw, 5))

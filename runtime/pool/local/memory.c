@@ -263,15 +263,15 @@ static kvh_status start_core(struct kvh_local *local)
 	return KVH_OK;
 }
 
-kvh_status kvh_local_open(const struct kvh_local_options *options, const struct kvh_env *env,
-                          const struct kvh_device *device, const struct kvh_log *log,
-                          struct kvh_store_ops *ops, void **self, struct kvh_error *error)
+kvh_status kvh_local_open(const struct kvh_local_options *options,
+                          const struct kvh_store_options *common, struct kvh_store_ops *ops,
+                          void **self, struct kvh_error *error)
 {
+	const struct kvh_env *env = common->env;
 	struct kvh_geometry geometry;
 	struct kvh_local *local;
 	kvh_status status;
 
-	(void)device;
 	if (kvh_geometry_make(options->capacity_bytes, options->verify, &geometry))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
 		                "local: size %llu is not between 4KiB and 4TiB",
@@ -280,7 +280,7 @@ kvh_status kvh_local_open(const struct kvh_local_options *options, const struct 
 	if (!local)
 		return kvh_fail(error, KVH_NO_MEMORY, "local: no memory for the handle");
 	local->env = env;
-	local->log = *log;
+	local->log = common->log;
 	status = map_area(local, &geometry, error);
 	if (status)
 		goto out;

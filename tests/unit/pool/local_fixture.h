@@ -100,13 +100,10 @@ static inline void pool_open(struct pool *pool, struct pool_options options)
 	const struct kvh_env *env = options.env ? options.env : kvh_env_posix();
 	struct kvh_store_options open = {
 		.struct_bytes = sizeof(open), .env = env, .device = kvh_device_host()};
-	struct kvh_log silent = {0};
 	struct kvh_error error = {0};
 
 	memset(pool, 0, sizeof(*pool));
-	assert_int_equal(kvh_local_open(&local, env, kvh_device_host(), &silent, &pool->ops,
-	                                &pool->self, &error),
-	                 KVH_OK);
+	assert_int_equal(kvh_local_open(&local, &open, &pool->ops, &pool->self, &error), KVH_OK);
 	assert_int_equal(kvh_store_open_ops(&pool->ops, pool->self, &open, &pool->store, &error),
 	                 KVH_OK);
 	pool->memory_bytes = 8 << 20;

@@ -405,14 +405,15 @@ static void device_memory_is_refused(void **state)
 static void a_pool_without_room_for_a_block_is_refused(void **state)
 {
 	struct kvh_local_options options = {.capacity_bytes = 100};
-	struct kvh_log silent = {0};
+	const struct kvh_store_options common = {.struct_bytes = sizeof(common),
+	                                         .env = kvh_env_posix(),
+	                                         .device = kvh_device_host()};
 	struct kvh_error error = {0};
 	struct kvh_store_ops ops;
 	void *self;
 
 	(void)state;
-	assert_int_equal(kvh_local_open(&options, kvh_env_posix(), kvh_device_host(), &silent, &ops,
-	                                &self, &error),
+	assert_int_equal(kvh_local_open(&options, &common, &ops, &self, &error),
 	                 KVH_INVALID_PARAMS);
 	assert_non_null(strstr(error.text, "size 100"));
 }

@@ -616,7 +616,7 @@ static void d13_a_load_ends_where_a_hit_can_end(void **state)
 	rig_add_group(&rig, KVH_ATTENTION_SLIDING_WINDOW, 16, 64);
 	open_with_objects(&rig, 8);
 	job = rig_load_job(&rig, 1, "r", 40, 0);
-	assert_refused(&rig, rig_submit_load(&rig, &job), "group 1");
+	assert_refused(&rig, rig_submit_load(&rig, &job), "no hit can end at 40");
 	rig_close(&rig);
 }
 
