@@ -198,7 +198,7 @@ static kvh_status put_with(uint32_t prefix, uint64_t number, uint32_t flags, uin
 }
 
 /* Field case B26: parts of one unit go together, as late as the part used last. */
-static void a_lifecycle_group_leaves_as_a_whole(void **state)
+static void the_core_evicts_a_lifecycle_group_as_a_whole(void **state)
 {
 	uint32_t parts[3], other;
 	struct kvh_core_ref ref;
@@ -345,7 +345,7 @@ int main(void)
 		cmocka_unit_test(removed_objects_leave_no_holes_behind),
 		cmocka_unit_test(probes_alone_protect_nothing),
 		cmocka_unit_test(a_prefix_stays_within_its_quota),
-		cmocka_unit_test(a_lifecycle_group_leaves_as_a_whole),
+		cmocka_unit_test(the_core_evicts_a_lifecycle_group_as_a_whole),
 		cmocka_unit_test(kept_objects_go_last_and_expired_ones_first),
 		cmocka_unit_test(times_hold_over_a_month),
 		cmocka_unit_test(no_turn_evicts_more_than_64_under_one_lock),
