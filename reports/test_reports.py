@@ -60,6 +60,7 @@ class Project(unittest.TestCase):
         for name, text in SPEC.items():
             self.write(f"docs/spec/{name}", text)
         self.write("tests/rules.txt", TABLE)
+        self.write("SECURITY.md", "| T1 | a threat |\n")
         self.write("tests/unit/a_test.c", TEST_FILE)
         self.build = self.root / "build"
         self.ran = {}
@@ -161,6 +162,12 @@ class Rules(Project):
     def test_a_citation_of_no_id(self):
         self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1", "R-1, saving"))
         self.assert_problem("'saving' is no rule id")
+
+    def test_a_threat_may_be_cited_if_there_is_one(self):
+        self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1", "R-1, T1"))
+        self.assertEqual(self.problems(), [])
+        self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1", "R-1, T9"))
+        self.assert_problem("'T9' is no rule id")
 
     def test_a_citation_over_two_lines(self):
         self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1 ", "R-1,\n * R-2 "))

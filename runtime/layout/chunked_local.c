@@ -3,7 +3,7 @@
 #include "layout/attention.h"
 
 static struct kvh_run search_chunked_local(const struct kvh_spec *spec,
-					   const struct kvh_search *search)
+                                           const struct kvh_search *search)
 {
 	const uint32_t block_tokens = spec->shape.block_tokens;
 	uint64_t chunk_count = search->max_tokens / block_tokens;
@@ -17,6 +17,6 @@ static struct kvh_run search_chunked_local(const struct kvh_spec *spec,
 }
 
 const struct kvh_attention_ops kvh_attention_chunked_local = {
-    .search = search_chunked_local,
-    .keep = kvh_keep_all,
+	.search = search_chunked_local,
+	.keep = kvh_keep_all,
 };

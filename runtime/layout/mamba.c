@@ -15,7 +15,7 @@ static struct kvh_run search_mamba(const struct kvh_spec *spec, const struct kvh
 	while (end && !kvh_spec_has(spec, search, end))
 		end -= align_tokens;
 	return (struct kvh_run){.tokens = end,
-				.first_chunk = end ? (end - 1) / spec->shape.block_tokens : 0};
+	                        .first_chunk = end ? (end - 1) / spec->shape.block_tokens : 0};
 }
 
 /* C-32: the normal save puts no state; put them explicitly. */
@@ -26,6 +26,6 @@ static enum kvh_keep keep_mamba(const struct kvh_shape *shape, const struct kvh_
 }
 
 const struct kvh_attention_ops kvh_attention_mamba = {
-    .search = search_mamba,
-    .keep = keep_mamba,
+	.search = search_mamba,
+	.keep = keep_mamba,
 };

@@ -65,8 +65,7 @@ static kvh_status open_local(const struct kvh_url *url, const struct kvh_store_o
 	if (local.capacity_bytes == 0)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
 		                "url: local: needs a size, such as local:?size=8GiB");
-	return kvh_local_open(&local, options->env, options->device, &options->log, ops, self,
-	                      error);
+	return kvh_local_open(&local, options, ops, self, error);
 }
 
 static const struct backend backends[] = {

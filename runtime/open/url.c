@@ -277,7 +277,7 @@ static kvh_status refuse_unknown(const struct kvh_url *url, const char *name,
                                  const struct kvh_url_known *known, size_t known_count,
                                  struct kvh_error *error)
 {
-	const char *words[KVH_URL_OPTIONS_MAX];
+	const char *words[KVH_URL_OPTIONS_MAX] = {NULL};
 	const char *nearest;
 	char list[256] = "";
 	size_t count = known_count < KVH_URL_OPTIONS_MAX ? known_count : KVH_URL_OPTIONS_MAX;

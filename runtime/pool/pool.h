@@ -11,11 +11,12 @@ struct kvh_local_options {
 };
 
 /*
- * A pool in this process's memory. env, device: lent until close. ops, *self: written on success
- * only; ops->close frees. KVH_INVALID_PARAMS: a capacity that no pool can have. KVH_NO_MEMORY.
+ * A pool in this process's memory. common: env, device and log, none NULL, lent until close. ops,
+ * *self: written on success only; ops->close frees. KVH_INVALID_PARAMS: a capacity that no pool can
+ * have. KVH_NO_MEMORY.
  */
-kvh_status kvh_local_open(const struct kvh_local_options *options, const struct kvh_env *env,
-			  const struct kvh_device *device, const struct kvh_log *log,
-			  struct kvh_store_ops *ops, void **self, struct kvh_error *error);
+kvh_status kvh_local_open(const struct kvh_local_options *options,
+                          const struct kvh_store_options *common, struct kvh_store_ops *ops,
+                          void **self, struct kvh_error *error);
 
 #endif

@@ -33,9 +33,7 @@ static kvh_status check_tail_keys(struct kvh_worker *worker, const struct kvh_lo
 			                "tail_keys[%zu].group: %u of %zu", i, key->group,
 			                worker->group_count);
 		if (!worker->groups[key->group].participates)
-			return kvh_fail(error, KVH_INVALID_PARAMS,
-			                "tail_keys[%zu].group: group %u takes no part", i,
-			                key->group);
+			continue;
 		chunk_end = kvh_div_up(job->token_count,
 		                       worker->groups[key->group].config.block_tokens) *
 		            worker->groups[key->group].config.block_tokens;
@@ -68,11 +66,12 @@ static kvh_status check_end(const struct load_plan *plan, struct kvh_error *erro
 		if (worker->groups[g].participates &&
 		    mask->first_chunk + mask->count <
 		            kvh_div_up(plan->job->token_count, block_tokens))
-			return kvh_fail(error, KVH_INVALID_PARAMS,
-			                "token_count: no hit can end at %llu: group %u has blocks "
-			                "of %u tokens",
-			                (unsigned long long)plan->job->token_count, g,
-			                block_tokens);
+			return kvh_fail(
+				error, KVH_INVALID_PARAMS,
+				"token_count: no hit can end at %llu (group %u has blocks of %u "
+				"tokens, hits end at multiples of %u)",
+				(unsigned long long)plan->job->token_count, g, block_tokens,
+				kvh_coordinator_align_tokens(worker->coordinator));
 	}
 	return KVH_OK;
 }
@@ -190,7 +189,7 @@ static kvh_status submit(struct load_plan *plan, struct kvh_error *error)
 	                             .hashes = job->hashes,
 	                             .hash_count = job->hash_count,
 	                             .event = job->event};
-	struct worker_job *built;
+	struct worker_job *built = NULL;
 	kvh_status status = kvh_submit_check(worker, &in, error);
 
 	if (!status && job->token_count % worker->hash_tokens)

@@ -97,12 +97,13 @@ static bool tail_keys_bad(const struct model *model, const struct trace_job *job
 		return true;
 	for (size_t i = 0; i < job->tail_keys.count; i++) {
 		const struct trace_boundary *key = &job->tail_keys.at[i];
-		int64_t bs = model->config->groups[key->group].block_size;
+		const struct trace_group *group = &model->config->groups[key->group];
+		int64_t last_end = ceil_div(job->token_len, group->block_size) * group->block_size;
 
-		if (!model->config->groups[key->group].participates)
-			return true;
+		if (!group->participates)
+			continue;
 		if (!model_hashes_cover(model, job, key->tokens) || key->tokens < 1 ||
-		    key->tokens < job->token_len || key->tokens > ceil_div(job->token_len, bs) * bs)
+		    key->tokens < job->token_len || key->tokens > last_end)
 			return true;
 	}
 	return false;

@@ -76,7 +76,7 @@ static json_t *draw_group(struct draw *draw, size_t index, int64_t tp_rank)
 	set_text(group, "kind", kinds[kind]);
 	set_int(group, "block_size", draw->block_size[index]);
 	if (kind == 1)
-		set_int(group, "window", 2 + draw_below(draw, 3 * draw->block_size[index]));
+		set_int(group, "window", 1 + draw_below(draw, 3 * draw->block_size[index]));
 	if (kind == 2)
 		set_text(group, "mamba_mode", "align");
 	if (draw_percent(draw, 5))
@@ -85,12 +85,12 @@ static json_t *draw_group(struct draw *draw, size_t index, int64_t tp_rank)
 		set_bool(group, "participates", false);
 	set_int(group, "put_step", draw_percent(draw, 65) ? 1 : (int64_t)1 << draw_below(draw, 3));
 	json_object_set_new(group, "base_addrs",
-			    json_pack("[I,I]", (json_int_t)base, (json_int_t)(base + 262144)));
+	                    json_pack("[I,I]", (json_int_t)base, (json_int_t)(base + 262144)));
 	json_object_set_new(group, "block_lens",
-			    draw_percent(draw, 50) ? json_pack("[i,i]", 64, 32)
-						   : json_pack("[i]", 4096));
+	                    draw_percent(draw, 50) ? json_pack("[i,i]", 64, 32)
+	                                           : json_pack("[i]", 4096));
 	snprintf(prefix, sizeof(prefix), "m@tp_rank:%lld@pcp0@dcp0@pp_rank:0@group:%zu",
-		 (long long)tp_rank, index);
+	         (long long)tp_rank, index);
 	set_text(group, "key_prefix", prefix);
 	return group;
 }
@@ -99,16 +99,17 @@ static json_t *draw_group(struct draw *draw, size_t index, int64_t tp_rank)
 static json_t *draw_shard_group(struct draw *draw, int64_t tp_rank)
 {
 	json_t *group =
-	    json_pack("{s:s,s:I,s:{s:i,s:i,s:i,s:[{s:[i,i],s:[i,i],s:[i,i]},"
-		      "{s:[i,i],s:[i,i],s:[i,i]}]},s:i}",
-		      "kind", "full", "block_size", (json_int_t)draw->block_size[0], "shards",
-		      "local_tp", 2, "store_tp", 4, "num_kv_heads", 8, "templates", "bases",
-		      1048576, 1310720, "strides", 128, 128, "sizes", 64, 64, "bases", 1048640,
-		      1310784, "strides", 128, 128, "sizes", 64, 64, "put_step", 1);
+		json_pack("{s:s,s:I,s:{s:i,s:i,s:i,s:[{s:[i,i],s:[i,i],s:[i,i]},"
+	                  "{s:[i,i],s:[i,i],s:[i,i]}]},s:i}",
+	                  "kind", "full", "block_size", (json_int_t)draw->block_size[0], "shards",
+	                  "local_tp", 2, "store_tp", 4, "num_kv_heads", 8, "templates", "bases",
+	                  1048576, 1310720, "strides", 128, 128, "sizes", 64, 64, "bases", 1048640,
+	                  1310784, "strides", 128, 128, "sizes", 64, 64, "put_step", 1);
 	char prefix[96];
 
-	snprintf(prefix, sizeof(prefix), "m" SHARED_NAMESPACE "@tp_rank:%lld@pcp0@dcp0@pp_rank:0@group:0",
-		 (long long)tp_rank);
+	snprintf(prefix, sizeof(prefix),
+	         "m" SHARED_NAMESPACE "@tp_rank:%lld@pcp0@dcp0@pp_rank:0@group:0",
+	         (long long)tp_rank);
 	set_text(group, "key_prefix", prefix);
 	return group;
 }

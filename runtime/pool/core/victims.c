@@ -27,6 +27,7 @@ void kvh_victims_reset(struct kvh_area *area)
 {
 	struct kvh_victims *victims = &area->fixed->victims;
 
+	STORE(victims->active, 0);
 	STORE(victims->head, 0);
 	STORE(victims->filler, 0);
 	for (unsigned i = 0; i < 2; i++) {

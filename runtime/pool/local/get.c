@@ -30,7 +30,7 @@ uint64_t kvh_local_value_bytes(const struct kvh_value *value)
 /* ---- exists ---------------------------------------------------------------------------- */
 
 static kvh_status has_key(struct kvh_local *local, const struct kvh_stored_key *key,
-			  uint64_t now_unit, const struct kvh_call *call, struct kvh_core_ref *ref)
+                          uint64_t now_unit, const struct kvh_call *call, struct kvh_core_ref *ref)
 {
 	kvh_status stop = KVH_OK;
 
@@ -44,7 +44,7 @@ static kvh_status has_key(struct kvh_local *local, const struct kvh_stored_key *
 }
 
 static void exists_turn(struct kvh_local *local, const struct kvh_batch *batch, uint32_t flags,
-			const struct kvh_call *call)
+                        const struct kvh_call *call)
 {
 	struct kvh_stored_key stored[KVH_TURN_KEYS_MAX];
 	struct kvh_core_ref refs[KVH_TURN_KEYS_MAX];
@@ -68,15 +68,15 @@ static struct kvh_batch part_of(const struct kvh_batch *batch, size_t first)
 	size_t left = batch->count - first;
 
 	return (struct kvh_batch){
-	    .count = left < KVH_TURN_KEYS_MAX ? left : KVH_TURN_KEYS_MAX,
-	    .keys = batch->keys + first,
-	    .values = batch->values ? batch->values + first : NULL,
-	    .results = batch->results + first,
+		.count = left < KVH_TURN_KEYS_MAX ? left : KVH_TURN_KEYS_MAX,
+		.keys = batch->keys + first,
+		.values = batch->values ? batch->values + first : NULL,
+		.results = batch->results + first,
 	};
 }
 
 kvh_status kvh_local_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			    const struct kvh_call *call)
+                            const struct kvh_call *call)
 {
 	for (size_t first = 0; first < batch->count; first += KVH_TURN_KEYS_MAX) {
 		struct kvh_batch part = part_of(batch, first);
@@ -107,7 +107,7 @@ static bool sum_is_right(const struct kvh_core *core, uint32_t slot)
 }
 
 static kvh_status copy_out(struct get_turn *turn, const struct kvh_piece *piece,
-			   const struct kvh_piece *next, size_t bytes)
+                           const struct kvh_piece *next, size_t bytes)
 {
 	struct kvh_piece_cursor cursor = {0};
 	kvh_status stop = KVH_OK;
@@ -120,7 +120,7 @@ static kvh_status copy_out(struct get_turn *turn, const struct kvh_piece *piece,
 		if (stop)
 			return stop;
 		turn->unchecked_bytes +=
-		    bytes < KVH_LOCAL_STEP_BYTES ? bytes : KVH_LOCAL_STEP_BYTES;
+			bytes < KVH_LOCAL_STEP_BYTES ? bytes : KVH_LOCAL_STEP_BYTES;
 	} while (!kvh_fabric_memory_get_some(piece, &cursor, KVH_LOCAL_STEP_BYTES, next));
 	return KVH_OK;
 }
@@ -128,8 +128,8 @@ static kvh_status copy_out(struct get_turn *turn, const struct kvh_piece *piece,
 static struct kvh_piece piece_of(const struct get_turn *turn, size_t index)
 {
 	return (struct kvh_piece){
-	    .extent = kvh_core_extent(&turn->local->core, turn->pins.refs[index].slot),
-	    .value = &turn->batch.values[index],
+		.extent = kvh_core_extent(&turn->local->core, turn->pins.refs[index].slot),
+		.value = &turn->batch.values[index],
 	};
 }
 

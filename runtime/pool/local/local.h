@@ -47,13 +47,13 @@ static inline kvh_deadline kvh_local_deadline(const struct kvh_call *call)
 uint64_t kvh_local_value_bytes(const struct kvh_value *value);
 
 kvh_status kvh_local_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			    const struct kvh_call *call);
+                            const struct kvh_call *call);
 kvh_status kvh_local_put(void *self, const struct kvh_batch *batch,
-			 const struct kvh_put_options *options, const struct kvh_call *call);
+                         const struct kvh_put_options *options, const struct kvh_call *call);
 kvh_status kvh_local_get(void *self, const struct kvh_batch *batch, const struct kvh_call *call);
 kvh_status kvh_local_commit(void *self, const struct kvh_token *tokens, size_t count,
-			    struct kvh_result *results);
+                            struct kvh_result *results);
 kvh_status kvh_local_abort(void *self, const struct kvh_token *tokens, size_t count,
-			   struct kvh_result *results);
+                           struct kvh_result *results);
 
 #endif

@@ -42,13 +42,13 @@ static void local_caps(void *self, struct kvh_store_caps *caps)
 }
 
 static kvh_status local_register(void *self, kvh_region_id region, void *addr, size_t bytes,
-				 enum kvh_memory_kind kind, struct kvh_error *error)
+                                 enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	(void)self, (void)region, (void)addr, (void)bytes;
 	if (kind == KVH_MEMORY_DEVICE)
 		return kvh_fail(error, KVH_NOT_SUPPORTED,
-				"register: the local pool copies host memory only; register a host "
-				"buffer and copy to the device from there");
+		                "register: the local pool copies host memory only; register a host "
+		                "buffer and copy to the device from there");
 	return KVH_OK;
 }
 
@@ -66,7 +66,7 @@ static kvh_status local_quiesce(void *self, kvh_deadline deadline_ns)
 }
 
 static kvh_status local_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
-			       struct kvh_error *error)
+                               struct kvh_error *error)
 {
 	struct kvh_local *local = self;
 
@@ -74,27 +74,27 @@ static kvh_status local_prefix(void *self, const struct kvh_prefix *prefix, uint
 }
 
 static kvh_status local_tiers(void *self, const struct kvh_key *keys, size_t count,
-			      enum kvh_tier *tiers, const struct kvh_call *call)
+                              enum kvh_tier *tiers, const struct kvh_call *call)
 {
 	struct kvh_result results[KVH_TURN_KEYS_MAX];
 
 	for (size_t first = 0; first < count; first += KVH_TURN_KEYS_MAX) {
 		size_t left = count - first;
-		struct kvh_batch batch = {.count =
-					      left < KVH_TURN_KEYS_MAX ? left : KVH_TURN_KEYS_MAX,
-					  .keys = keys + first,
-					  .results = results};
+		struct kvh_batch batch = {.count = left < KVH_TURN_KEYS_MAX ? left
+		                                                            : KVH_TURN_KEYS_MAX,
+		                          .keys = keys + first,
+		                          .results = results};
 
 		kvh_local_exists(self, &batch, KVH_EXISTS_LOOKUP, call);
 		for (size_t i = 0; i < batch.count; i++)
 			tiers[first + i] =
-			    results[i].value == 1 ? KVH_TIER_MEMORY : KVH_TIER_UNKNOWN;
+				results[i].value == 1 ? KVH_TIER_MEMORY : KVH_TIER_UNKNOWN;
 	}
 	return KVH_OK;
 }
 
 static kvh_status local_take_evicted(void *self, struct kvh_evicted_key *keys, size_t capacity,
-				     size_t *count, bool *lost)
+                                     size_t *count, bool *lost)
 {
 	struct kvh_local *local = self;
 	size_t taken = 0, more;
@@ -102,7 +102,7 @@ static kvh_status local_take_evicted(void *self, struct kvh_evicted_key *keys, s
 
 	do {
 		if (!kvh_core_take_evicted(&local->core, keys + taken, capacity - taken, 0, &more,
-					   &gap))
+		                           &gap))
 			return KVH_TIMEOUT;
 		taken += more;
 	} while (more == KVH_TURN_KEYS_MAX && taken < capacity);
@@ -123,7 +123,7 @@ static kvh_status local_stats(void *self, struct kvh_store_stats *stats)
 
 /* Up to 64 keys; pinned ones are tried again until the call has to stop. */
 static void remove_turn(struct kvh_local *local, const struct kvh_key *keys, size_t count,
-			struct kvh_result *results, const struct kvh_call *call)
+                        struct kvh_result *results, const struct kvh_call *call)
 {
 	struct kvh_stored_key stored[KVH_TURN_KEYS_MAX];
 	kvh_status statuses[KVH_TURN_KEYS_MAX];
@@ -137,7 +137,7 @@ static void remove_turn(struct kvh_local *local, const struct kvh_key *keys, siz
 		size_t kept = 0;
 
 		if (!kvh_core_remove(&local->core, stored, left, kvh_local_now_unit(local),
-				     kvh_local_deadline(call), statuses))
+		                     kvh_local_deadline(call), statuses))
 			return;
 		for (size_t i = 0; i < left; i++) {
 			results[places[i]].value = statuses[i];
@@ -155,14 +155,14 @@ static void remove_turn(struct kvh_local *local, const struct kvh_key *keys, siz
 }
 
 static kvh_status local_remove(void *self, const struct kvh_batch *batch,
-			       const struct kvh_call *call)
+                               const struct kvh_call *call)
 {
 	for (size_t first = 0; first < batch->count; first += KVH_TURN_KEYS_MAX) {
 		size_t left = batch->count - first;
 
 		remove_turn(self, batch->keys + first,
-			    left < KVH_TURN_KEYS_MAX ? left : KVH_TURN_KEYS_MAX,
-			    batch->results + first, call);
+		            left < KVH_TURN_KEYS_MAX ? left : KVH_TURN_KEYS_MAX,
+		            batch->results + first, call);
 	}
 	return KVH_OK;
 }
@@ -204,37 +204,37 @@ static void local_close(void *self)
 }
 
 static const struct kvh_store_ops local_ops = {
-    .struct_bytes = sizeof(local_ops),
-    .name = "local",
-    .caps = local_caps,
-    .register_region = local_register,
-    .unregister_region = local_unregister,
-    .prefix = local_prefix,
-    .exists = kvh_local_exists,
-    .put = kvh_local_put,
-    .get = kvh_local_get,
-    .remove = local_remove,
-    .commit = kvh_local_commit,
-    .abort = kvh_local_abort,
-    .clear = local_clear,
-    .tiers = local_tiers,
-    .take_evicted = local_take_evicted,
-    .quiesce = local_quiesce,
-    .stats = local_stats,
-    .close = local_close,
+	.struct_bytes = sizeof(local_ops),
+	.name = "local",
+	.caps = local_caps,
+	.register_region = local_register,
+	.unregister_region = local_unregister,
+	.prefix = local_prefix,
+	.exists = kvh_local_exists,
+	.put = kvh_local_put,
+	.get = kvh_local_get,
+	.remove = local_remove,
+	.commit = kvh_local_commit,
+	.abort = kvh_local_abort,
+	.clear = local_clear,
+	.tiers = local_tiers,
+	.take_evicted = local_take_evicted,
+	.quiesce = local_quiesce,
+	.stats = local_stats,
+	.close = local_close,
 };
 
 static kvh_status map_area(struct kvh_local *local, const struct kvh_geometry *geometry,
-			   struct kvh_error *error)
+                           struct kvh_error *error)
 {
 	void *memory = mmap(NULL, geometry->area_bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return kvh_fail(error, KVH_NO_MEMORY,
-				"local: %llu bytes of memory are not to be had; open a smaller "
-				"pool or raise the limit on address space (ulimit -v)",
-				(unsigned long long)geometry->area_bytes);
+		                "local: %llu bytes of memory are not to be had; open a smaller "
+		                "pool or raise the limit on address space (ulimit -v)",
+		                (unsigned long long)geometry->area_bytes);
 	local->memory = memory;
 	local->memory_bytes = geometry->area_bytes;
 	/* Hints: fewer page faults, and no cached blocks in core dumps. */
@@ -263,24 +263,24 @@ static kvh_status start_core(struct kvh_local *local)
 	return KVH_OK;
 }
 
-kvh_status kvh_local_open(const struct kvh_local_options *options, const struct kvh_env *env,
-			  const struct kvh_device *device, const struct kvh_log *log,
-			  struct kvh_store_ops *ops, void **self, struct kvh_error *error)
+kvh_status kvh_local_open(const struct kvh_local_options *options,
+                          const struct kvh_store_options *common, struct kvh_store_ops *ops,
+                          void **self, struct kvh_error *error)
 {
+	const struct kvh_env *env = common->env;
 	struct kvh_geometry geometry;
 	struct kvh_local *local;
 	kvh_status status;
 
-	(void)device;
 	if (kvh_geometry_make(options->capacity_bytes, options->verify, &geometry))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"local: size %llu is not between 4KiB and 4TiB",
-				(unsigned long long)options->capacity_bytes);
+		                "local: size %llu is not between 4KiB and 4TiB",
+		                (unsigned long long)options->capacity_bytes);
 	local = kvh_calloc(1, sizeof(*local));
 	if (!local)
 		return kvh_fail(error, KVH_NO_MEMORY, "local: no memory for the handle");
 	local->env = env;
-	local->log = *log;
+	local->log = common->log;
 	status = map_area(local, &geometry, error);
 	if (status)
 		goto out;

@@ -29,7 +29,7 @@ struct put {
 	uint32_t slot_flags;
 	uint64_t until_unit;
 	kvh_deadline busy_until_ns; /* 0: nothing was busy yet */
-	size_t unchecked_bytes;	    /* copied since the last look at the clock */
+	size_t unchecked_bytes;     /* copied since the last look at the clock */
 };
 
 /* Up to 64 keys of the batch, each once. */
@@ -97,15 +97,15 @@ static kvh_status stop_status(enum kvh_reserve_step step, const struct put *put)
 static void reserve(struct put *put, struct put_turn *turn)
 {
 	struct kvh_reserve reserve = {.keys = turn->keys,
-				      .count = turn->count,
-				      .flags = put->slot_flags,
-				      .until_unit = put->until_unit};
+	                              .count = turn->count,
+	                              .flags = put->slot_flags,
+	                              .until_unit = put->until_unit};
 	enum kvh_reserve_step step;
 	kvh_status stop = KVH_OK;
 
 	do {
 		step = kvh_core_reserve(&put->local->core, &reserve, kvh_now_ns(put->local->env),
-					kvh_local_deadline(put->call));
+		                        kvh_local_deadline(put->call));
 		if (step == KVH_RESERVE_DONE)
 			return;
 		stop = stop_status(step, put);
@@ -121,13 +121,13 @@ static void reserve(struct put *put, struct put_turn *turn)
 static struct kvh_piece piece_of(const struct put *put, const struct put_turn *turn, size_t index)
 {
 	return (struct kvh_piece){
-	    .extent = kvh_core_extent(&put->local->core, turn->keys[index].ref.slot),
-	    .value = &put->batch->values[turn->places[index]],
+		.extent = kvh_core_extent(&put->local->core, turn->keys[index].ref.slot),
+		.value = &put->batch->values[turn->places[index]],
 	};
 }
 
 static kvh_status copy_in(struct put *put, const struct kvh_piece *piece,
-			  const struct kvh_piece *next, size_t bytes)
+                          const struct kvh_piece *next, size_t bytes)
 {
 	struct kvh_piece_cursor cursor = {0};
 	kvh_status stop = KVH_OK;
@@ -161,8 +161,8 @@ static kvh_status fill_one(struct put *put, const struct put_turn *turn, size_t 
 		memcpy(piece.extent + key->length_bytes, key->key->text, key->key->text_bytes);
 	if (core->area.sums)
 		atomic_store_explicit(&core->area.sums[key->ref.slot],
-				      kvh_hash64(piece.extent, key->length_bytes),
-				      memory_order_relaxed);
+		                      kvh_hash64(piece.extent, key->length_bytes),
+		                      memory_order_relaxed);
 	return KVH_OK;
 }
 
@@ -217,7 +217,7 @@ static void store_turn(struct put *put, struct put_turn *turn)
 	for (size_t i = 0; put->options->tokens && i < turn->count; i++)
 		if (turn->keys[i].status == KVH_OK)
 			kvh_core_token(&put->local->core, &turn->keys[i].ref,
-				       &put->options->tokens[turn->places[i]]);
+			               &put->options->tokens[turn->places[i]]);
 	if (!(put->options->flags & KVH_PUT_HOLD))
 		commit(put, turn);
 	for (size_t i = 0; i < turn->count; i++)
@@ -283,8 +283,8 @@ static void put_part(struct put *put, size_t first, size_t count)
 		if (firsts[i] != first + i)
 			continue;
 		turn.keys[turn.count] = (struct kvh_reserve_key){
-		    .key = &turn.stored[i],
-		    .length_bytes = kvh_local_value_bytes(&put->batch->values[first + i])};
+			.key = &turn.stored[i],
+			.length_bytes = kvh_local_value_bytes(&put->batch->values[first + i])};
 		turn.places[turn.count++] = first + i;
 	}
 	store_turn(put, &turn);
@@ -298,7 +298,7 @@ static void read_options(struct put *put)
 {
 	const struct kvh_put_options *options = put->options;
 	uint64_t seconds =
-	    options->expire_seconds ? options->expire_seconds : options->keep_seconds;
+		options->expire_seconds ? options->expire_seconds : options->keep_seconds;
 	uint64_t now_ns = kvh_now_ns(put->local->env);
 
 	put->slot_flags = options->priority & KVH_SLOT_PRIORITY_MASK;
@@ -313,14 +313,14 @@ static void read_options(struct put *put)
 }
 
 kvh_status kvh_local_put(void *self, const struct kvh_batch *batch,
-			 const struct kvh_put_options *options, const struct kvh_call *call)
+                         const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	static const struct kvh_put_options defaults = {.struct_bytes = sizeof(defaults)};
 	struct put put = {.local = self,
-			  .batch = batch,
-			  .options = options ? options : &defaults,
-			  .call = call,
-			  .unchecked_bytes = KVH_LOCAL_STEP_BYTES};
+	                  .batch = batch,
+	                  .options = options ? options : &defaults,
+	                  .call = call,
+	                  .unchecked_bytes = KVH_LOCAL_STEP_BYTES};
 	kvh_status status = places_init(&put.places, batch->count);
 
 	if (status)
@@ -338,7 +338,7 @@ kvh_status kvh_local_put(void *self, const struct kvh_batch *batch,
 /* ---- held reservations ----------------------------------------------------------------- */
 
 static void settle_tokens(struct kvh_local *local, const struct kvh_token *tokens, size_t count,
-			  struct kvh_result *results, bool committing)
+                          struct kvh_result *results, bool committing)
 {
 	struct kvh_core_ref refs[KVH_TURN_KEYS_MAX];
 	kvh_status statuses[KVH_TURN_KEYS_MAX];
@@ -354,26 +354,26 @@ static void settle_tokens(struct kvh_local *local, const struct kvh_token *token
 }
 
 static kvh_status settle(struct kvh_local *local, const struct kvh_token *tokens, size_t count,
-			 struct kvh_result *results, bool committing)
+                         struct kvh_result *results, bool committing)
 {
 	for (size_t first = 0; first < count; first += KVH_TURN_KEYS_MAX) {
 		size_t left = count - first;
 
 		settle_tokens(local, tokens + first,
-			      left < KVH_TURN_KEYS_MAX ? left : KVH_TURN_KEYS_MAX, results + first,
-			      committing);
+		              left < KVH_TURN_KEYS_MAX ? left : KVH_TURN_KEYS_MAX, results + first,
+		              committing);
 	}
 	return KVH_OK;
 }
 
 kvh_status kvh_local_commit(void *self, const struct kvh_token *tokens, size_t count,
-			    struct kvh_result *results)
+                            struct kvh_result *results)
 {
 	return settle(self, tokens, count, results, true);
 }
 
 kvh_status kvh_local_abort(void *self, const struct kvh_token *tokens, size_t count,
-			   struct kvh_result *results)
+                           struct kvh_result *results)
 {
 	return settle(self, tokens, count, results, false);
 }

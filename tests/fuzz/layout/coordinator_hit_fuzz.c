@@ -36,8 +36,8 @@ static struct kvh_group take_group(struct input *input)
 {
 	uint8_t flags = (uint8_t)take(input, 1);
 	struct kvh_group group = {.kind = (enum kvh_attention)(flags % 4 + 1),
-				  .eagle = flags >> 2 & 1,
-				  .opts_out = (flags >> 3 & 7) == 7};
+	                          .eagle = flags >> 2 & 1,
+	                          .opts_out = (flags >> 3 & 7) == 7};
 
 	group.block_tokens = take_tokens(input);
 	group.window_tokens = take_tokens(input);
@@ -54,14 +54,14 @@ static bool has(void *user, uint32_t group, uint64_t hash_index)
 
 /* C-20, C-23: on the grid, within the limit, nothing needed beyond the hit. */
 static void check_hit(const struct kvh_coordinator *coordinator, struct input *input,
-		      uint64_t max_tokens)
+                      uint64_t max_tokens)
 {
 	const struct kvh_presence presence = {has, input};
 	struct kvh_masks masks = {0};
 	uint64_t hit_tokens = UINT64_MAX;
 
 	KVH_CHECK(kvh_coordinator_hit(coordinator, &presence, HASHES, max_tokens, &hit_tokens,
-				      &masks) == KVH_OK);
+	                              &masks) == KVH_OK);
 	KVH_CHECK(hit_tokens <= max_tokens);
 	KVH_CHECK(hit_tokens % kvh_coordinator_align_tokens(coordinator) == 0);
 	for (uint32_t group = 0; group < GROUPS; group++)
@@ -73,7 +73,7 @@ static void check_hit(const struct kvh_coordinator *coordinator, struct input *i
 static void check_masks(const struct kvh_coordinator *coordinator, struct input *input)
 {
 	const uint64_t token_count =
-	    (uint64_t)kvh_coordinator_align_tokens(coordinator) * (take(input, 1) % HASHES);
+		(uint64_t)kvh_coordinator_align_tokens(coordinator) * (take(input, 1) % HASHES);
 	struct kvh_masks masks = {0};
 	uint64_t start_token = take(input, 2);
 	uint64_t replay_tokens = take(input, 2);
@@ -81,7 +81,7 @@ static void check_masks(const struct kvh_coordinator *coordinator, struct input 
 	bool small = token_count <= 1 << 20;
 
 	if (small && kvh_store_mask(coordinator, token_count, start_token, replay_tokens & 1,
-				    replay_tokens, &masks) == KVH_OK) {
+	                            replay_tokens, &masks) == KVH_OK) {
 		for (uint32_t group = 0; group < GROUPS; group++)
 			KVH_CHECK(!kvh_mask_has(&masks.group[group], token_count));
 	}
@@ -89,7 +89,7 @@ static void check_masks(const struct kvh_coordinator *coordinator, struct input 
 }
 
 static void check_lookup(const struct kvh_coordinator *coordinator, struct input *input,
-			 uint64_t token_count)
+                         uint64_t token_count)
 {
 	const uint32_t counts[GROUPS] = {1, 2, 3, 1};
 	struct kvh_lookup_cursor cursor = {0};
@@ -100,7 +100,7 @@ static void check_lookup(const struct kvh_coordinator *coordinator, struct input
 	KVH_CHECK(kvh_lookup_plan_make(&plan, coordinator, token_count, HASHES, counts) == KVH_OK);
 	while (kvh_lookup_plan_next(&plan, &cursor, &candidate, 1))
 		kvh_lookup_plan_answer(&plan, &candidate,
-				       has(input, candidate.group, candidate.hash_index));
+		                       has(input, candidate.group, candidate.hash_index));
 	kvh_lookup_plan_result(&plan, &result);
 	KVH_CHECK(result.hit_tokens < token_count || result.hit_tokens == 0);
 	KVH_CHECK(result.tail_key_count <= GROUPS);
@@ -113,10 +113,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct kvh_group groups[GROUPS];
 	uint8_t flags = (uint8_t)take(&input, 1);
 	struct kvh_coordinator_config config = {.groups = groups,
-						.group_count = flags % GROUPS + 1,
-						.partial_hits = flags >> 2 & 1,
-						.use_eagle = flags >> 3 & 1,
-						.has_retention = flags >> 4 & 1};
+	                                        .group_count = flags % GROUPS + 1,
+	                                        .partial_hits = flags >> 2 & 1,
+	                                        .use_eagle = flags >> 3 & 1,
+	                                        .has_retention = flags >> 4 & 1};
 	struct kvh_coordinator *coordinator = NULL;
 	uint64_t max_tokens;
 

@@ -52,11 +52,11 @@ static void check_composes(const char *text, const struct kvh_key_spans *spans)
 {
 	char head[KVH_PREFIX_TEXT_BYTES_MAX + 1] = {0};
 	struct kvh_key_parts parts = {.model = head,
-				      .tp_rank = spans->tp_rank,
-				      .pcp_rank = spans->pcp_rank,
-				      .dcp_rank = spans->dcp_rank,
-				      .pp_rank = spans->pp_rank,
-				      .group = spans->group};
+	                              .tp_rank = spans->tp_rank,
+	                              .pcp_rank = spans->pcp_rank,
+	                              .dcp_rank = spans->dcp_rank,
+	                              .pp_rank = spans->pp_rank,
+	                              .group = spans->group};
 	struct kvh_prefix_text prefix;
 
 	memcpy(head, spans->head, spans->head_bytes);

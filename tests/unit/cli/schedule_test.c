@@ -118,7 +118,6 @@ static void assert_blocks_home(void)
 
 /* ---- tests ----------------------------------------------------------------------------- */
 
-/* proves: R-12 */
 static void a_finished_requests_blocks_stay_pinned_until_its_saves_complete(void **context)
 {
 	static const uint32_t prompts[] = {2048};
@@ -144,7 +143,6 @@ static void a_finished_requests_blocks_stay_pinned_until_its_saves_complete(void
 	tear_down_engine();
 }
 
-/* proves: R-24 */
 static void a_preempted_request_returns_under_its_name_with_new_jobs(void **context)
 {
 	/* Each has room alone; together they have not: 318 blocks of 512 tokens. */
@@ -169,7 +167,6 @@ static void a_preempted_request_returns_under_its_name_with_new_jobs(void **cont
 	tear_down_engine();
 }
 
-/* proves: R-12 */
 static void saves_that_never_complete_make_requests_wait_not_preempt(void **context)
 {
 	/* Pinned, the second one's sliding blocks alone are more than there are. */
@@ -205,7 +202,6 @@ static struct kvh_engine_job *plan_load(uint64_t hit)
 	return engine.plan.loads[0];
 }
 
-/* proves: R-31 */
 static void a_load_asks_for_the_prefix_and_only_the_windows_end(void **context)
 {
 	const struct kvh_engine_job *job = plan_load(4096);
@@ -230,7 +226,6 @@ static void a_good_load_goes_on_behind_the_hit(void **context)
 	tear_down_engine();
 }
 
-/* proves: R-39 */
 static void one_ranks_failed_block_counts_for_all(void **context)
 {
 	struct kvh_engine_job *job = plan_load(2048);
@@ -275,7 +270,6 @@ static void a_refused_load_brings_nothing(void **context)
 	tear_down_engine();
 }
 
-/* proves: R-16 */
 static void a_save_lists_no_block_behind_the_window(void **context)
 {
 	static const uint32_t prompts[] = {16384};
@@ -320,7 +314,7 @@ static void fail_some_blocks(struct kvh_engine_job *job, uint64_t *seed)
 
 /*
  * Random prompts, hits, failures and delays, ranks out of step: what is written is never pinned,
- * and at the end every block is home. proves: R-12, R-38
+ * and at the end every block is home.
  */
 static void random_runs_write_no_pinned_block_and_lose_none(void **context)
 {

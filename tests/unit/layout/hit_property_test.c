@@ -36,7 +36,7 @@ static struct bit_store held_together(const struct world *world, const struct bi
 	for (size_t index = 0; index < world->config.group_count; index++) {
 		for (size_t other = 0; other < world->config.group_count; other++) {
 			if (memcmp(&world->groups[index], &world->groups[other],
-				   sizeof(world->groups[0])) == 0)
+			           sizeof(world->groups[0])) == 0)
 				together.bits[index] &= store->bits[other];
 		}
 	}
@@ -44,7 +44,7 @@ static struct bit_store held_together(const struct world *world, const struct bi
 }
 
 static bool holds_chunks(const struct bit_store *store, size_t group, uint64_t block_tokens,
-			 uint64_t first, uint64_t end)
+                         uint64_t first, uint64_t end)
 {
 	for (uint64_t chunk = first; chunk < end; chunk++) {
 		if (!holds(store, group, (chunk + 1) * block_tokens))
@@ -55,7 +55,7 @@ static bool holds_chunks(const struct bit_store *store, size_t group, uint64_t b
 
 /* Whether a request of so many tokens could be resumed from what the store holds of the group. */
 static bool supports(const struct world *world, const struct bit_store *store, size_t index,
-		     uint64_t tokens)
+                     uint64_t tokens)
 {
 	const struct kvh_group *group = &world->groups[index];
 	uint64_t chunks = tokens / group->block_tokens;
@@ -71,7 +71,7 @@ static bool supports(const struct world *world, const struct bit_store *store, s
 		need = kvh_div_up(group->window_tokens - 1, group->block_tokens);
 		return tokens % group->block_tokens == 0 &&
 		       holds_chunks(store, index, group->block_tokens,
-				    chunks > need ? chunks - need : 0, chunks);
+		                    chunks > need ? chunks - need : 0, chunks);
 	default:
 		return holds(store, index, tokens);
 	}
@@ -79,7 +79,7 @@ static bool supports(const struct world *world, const struct bit_store *store, s
 
 /* The longest length on the grid up to max_tokens that the group supports. */
 static uint64_t longest_of(const struct world *world, const struct bit_store *store, size_t group,
-			   uint64_t max_tokens)
+                           uint64_t max_tokens)
 {
 	uint64_t tokens = kvh_round_down(max_tokens, world->align_tokens);
 
@@ -94,7 +94,7 @@ static uint64_t longest_of(const struct world *world, const struct bit_store *st
  * (C-40).
  */
 static uint64_t longest(const struct world *world, const struct bit_store *store,
-			uint64_t max_tokens)
+                        uint64_t max_tokens)
 {
 	uint64_t tokens = kvh_round_down(max_tokens, world->align_tokens);
 	bool all;
@@ -116,7 +116,7 @@ static uint64_t longest(const struct world *world, const struct bit_store *store
 
 /* Calls check with every store of HASHES hashes over the groups (at most three, 2^18 stores). */
 static void each_store(const struct world *world,
-		       void (*check)(const struct world *, struct bit_store *))
+                       void (*check)(const struct world *, struct bit_store *))
 {
 	size_t bit_count = HASHES * world->config.group_count;
 
@@ -139,8 +139,8 @@ static void check_longest(const struct world *world, struct bit_store *store)
 
 		if (hit != expected)
 			fail_msg("max %zu: hit %zu, longest %zu, stores %zx %zx %zx", (size_t)max,
-				 (size_t)hit, (size_t)expected, (size_t)store->bits[0],
-				 (size_t)store->bits[1], (size_t)store->bits[2]);
+			         (size_t)hit, (size_t)expected, (size_t)store->bits[0],
+			         (size_t)store->bits[1], (size_t)store->bits[2]);
 	}
 }
 
@@ -163,12 +163,12 @@ static void check_needed_is_held(const struct world *world, struct bit_store *st
 
 			assert_int_equal(end, kvh_div_up(hit, block_tokens));
 			if (!holds_chunks(store, index, block_tokens, mask->first_chunk,
-					  end < whole ? end : whole))
+			                  end < whole ? end : whole))
 				fail_msg("group %u: a chunk of hit %zu is not held", index,
-					 (size_t)hit);
+				         (size_t)hit);
 			/* The last chunk is loaded by its tail boundary. */
 			if (hit && !kvh_tail_boundary(world->coordinator, &presence, HASHES, index,
-						      hit, &tail))
+			                              hit, &tail))
 				fail_msg("group %u: no tail of hit %zu", index, (size_t)hit);
 		}
 	}
@@ -190,16 +190,16 @@ static void check_monotone(const struct world *world, struct bit_store *store)
 
 		more.bits[bit / HASHES] |= UINT64_C(1) << bit % HASHES;
 		assert_true(hit_of(world->coordinator, &more, HASHES * HASH_TOKENS, NULL) >=
-			    before);
+		            before);
 	}
 }
 
 /* Lists of groups: every kind and block size alone, pairs of kinds, and a triple. */
 static size_t make_world(struct world *world, size_t number)
 {
-	const struct kvh_group kinds[] = {full_of(2),	   full_of(4),	    window_of(2, 3),
-					  window_of(2, 6), window_of(4, 9), mamba_of(2),
-					  mamba_of(4)};
+	const struct kvh_group kinds[] = {full_of(2),      full_of(4),      window_of(2, 3),
+	                                  window_of(2, 6), window_of(4, 9), mamba_of(2),
+	                                  mamba_of(4)};
 	const size_t singles = COUNT_OF(kinds);
 	const size_t pairs = singles * singles;
 
@@ -287,7 +287,7 @@ enum { LONG_HASHES = 48, LONG_TOKENS = LONG_HASHES * HASH_TOKENS };
 
 /* Puts what the mask says; mamba states by position, as boundary puts do. */
 static void put_masked(const struct world *world, const struct kvh_masks *masks,
-		       uint64_t token_count, struct bit_store *store)
+                       uint64_t token_count, struct bit_store *store)
 {
 	for (size_t index = 0; index < world->config.group_count; index++) {
 		const struct kvh_group *group = &world->groups[index];
@@ -296,14 +296,17 @@ static void put_masked(const struct world *world, const struct kvh_masks *masks,
 			uint64_t end_tokens = (chunk + 1) * group->block_tokens;
 
 			if (group->kind == KVH_ATTENTION_MAMBA
-				? end_tokens % world->align_tokens == 0
-				: kvh_mask_has(&masks->group[index], chunk))
+			            ? end_tokens % world->align_tokens == 0
+			            : kvh_mask_has(&masks->group[index], chunk))
 				store->bits[index] |= UINT64_C(1) << (end_tokens / HASH_TOKENS - 1);
 		}
 	}
 }
 
-/* Draws two or three groups of any kind, eagle or not. */
+/*
+ * Draws two or three groups of any kind, eagle or not. Windows begin at 2: one of 1 is kept no
+ * chunk of, so nothing can be found again.
+ */
 static void draw_world(struct world *world, uint64_t *seed)
 {
 	*world = (struct world){.config.group_count = 2 + draw(seed) % 2};
@@ -319,16 +322,33 @@ static void draw_world(struct world *world, uint64_t *seed)
 			break;
 		default:
 			world->groups[index] =
-			    window_of(block_tokens, 1 + (uint32_t)(draw(seed) % 24));
+				window_of(block_tokens, 2 + (uint32_t)(draw(seed) % 23));
 		}
 	}
 	world->config.use_eagle = draw(seed) % 2;
 	open_world(world);
 }
 
+/*
+ * Whether the runs of C-11 that a drafting hit needs lie within it and the dropped block. A run
+ * that reaches chunk 0 is trimmed twice there, so such a hit is not promised.
+ */
+static bool windows_fit(const struct world *world, uint64_t hit_tokens)
+{
+	for (size_t index = 0; index < world->config.group_count; index++) {
+		const struct kvh_group *group = &world->groups[index];
+
+		if (group->kind == KVH_ATTENTION_SLIDING_WINDOW &&
+		    kvh_div_up(group->window_tokens - 1, group->block_tokens) >
+		            hit_tokens / group->block_tokens)
+			return false;
+	}
+	return true;
+}
+
 /* Saves token_count tokens in two jobs and looks every shorter request up. */
 static void check_found_again(const struct world *world, uint64_t token_count, uint64_t split,
-			      uint64_t margin)
+                              uint64_t margin)
 {
 	uint64_t lcm_tokens = kvh_coordinator_lcm_tokens(world->coordinator);
 	struct bit_store store = {.hash_count = LONG_HASHES};
@@ -337,16 +357,19 @@ static void check_found_again(const struct world *world, uint64_t token_count, u
 	assert_int_equal(kvh_store_mask(world->coordinator, split, 0, true, split, &masks), KVH_OK);
 	put_masked(world, &masks, split, &store);
 	assert_int_equal(
-	    kvh_store_mask(world->coordinator, token_count, split, true, token_count, &masks),
-	    KVH_OK);
+		kvh_store_mask(world->coordinator, token_count, split, true, token_count, &masks),
+		KVH_OK);
 	put_masked(world, &masks, token_count, &store);
 	for (uint64_t max = 0; max <= token_count; max++) {
 		uint64_t expected = kvh_round_down(max, lcm_tokens);
 		uint64_t hit = hit_of(world->coordinator, &store, max, NULL);
 
-		if (hit + margin < expected)
+		expected = expected > margin ? expected - margin : 0;
+		if (margin && !windows_fit(world, expected))
+			continue;
+		if (hit < expected)
 			fail_msg("%zu of %zu tokens hit after saving %zu", (size_t)hit, (size_t)max,
-				 (size_t)token_count);
+			         (size_t)token_count);
 	}
 	kvh_masks_fini(&masks);
 }
@@ -367,7 +390,7 @@ static void what_the_store_mask_kept_is_found_at_every_lcm_block(void **state)
 		split = draw(&seed) % (blocks + 1);
 		/* A drafting group gives one block back: the hit may be an lcm block shorter. */
 		check_found_again(&world, blocks * lcm_tokens, split * lcm_tokens,
-				  world.config.use_eagle ? lcm_tokens : 0);
+		                  world.config.use_eagle ? lcm_tokens : 0);
 		kvh_coordinator_destroy(world.coordinator);
 	}
 }
@@ -390,35 +413,18 @@ static void two_saves_keep_together_what_one_save_keeps(void **state)
 		assert_int_equal(kvh_store_mask(world.coordinator, end, 0, true, 40, &whole), 0);
 		assert_int_equal(kvh_store_mask(world.coordinator, split, 0, true, 40, &first), 0);
 		assert_int_equal(kvh_store_mask(world.coordinator, end, split, true, 40, &second),
-				 0);
+		                 0);
 		for (size_t group = 0; group < world.config.group_count; group++) {
 			for (uint64_t chunk = 0; chunk <= LONG_HASHES; chunk++)
 				assert_int_equal(kvh_mask_has(&whole.group[group], chunk),
-						 kvh_mask_has(&first.group[group], chunk) +
-						     kvh_mask_has(&second.group[group], chunk));
+				                 kvh_mask_has(&first.group[group], chunk) +
+				                         kvh_mask_has(&second.group[group], chunk));
 		}
 		kvh_masks_fini(&whole);
 		kvh_masks_fini(&first);
 		kvh_masks_fini(&second);
 		kvh_coordinator_destroy(world.coordinator);
 	}
-}
-
-/*
- * Whether the runs of C-11 that a drafting hit needs lie within it and the dropped block. A run
- * that reaches chunk 0 is trimmed twice there, so such a hit is not promised.
- */
-static bool windows_fit(const struct world *world, uint64_t hit_tokens)
-{
-	for (size_t index = 0; index < world->config.group_count; index++) {
-		const struct kvh_group *group = &world->groups[index];
-
-		if (group->kind == KVH_ATTENTION_SLIDING_WINDOW &&
-		    kvh_div_up(group->window_tokens - 1, group->block_tokens) >
-			hit_tokens / group->block_tokens)
-			return false;
-	}
-	return true;
 }
 
 /* proves: C-34, C-36 */
@@ -441,7 +447,7 @@ static void a_prompt_is_found_again_from_its_replay_boundary_alone(void **state)
 		prompt = 1 + draw(&seed) % LONG_TOKENS;
 		end = kvh_round_down(prompt, lcm_tokens);
 		assert_int_equal(kvh_store_mask(world.coordinator, end, 0, true, prompt, &masks),
-				 KVH_OK);
+		                 KVH_OK);
 		put_masked(&world, &masks, end, &store);
 		/* The last token is computed again; drafting gives one more block back. */
 		expected = kvh_round_down(prompt - 1, lcm_tokens);
@@ -449,7 +455,7 @@ static void a_prompt_is_found_again_from_its_replay_boundary_alone(void **state)
 			expected = expected > lcm_tokens ? expected - lcm_tokens : 0;
 		if (!world.config.use_eagle || windows_fit(&world, expected))
 			assert_true(hit_of(world.coordinator, &store, prompt - 1, NULL) >=
-				    expected);
+			            expected);
 		kvh_masks_fini(&masks);
 		kvh_coordinator_destroy(world.coordinator);
 	}
@@ -472,15 +478,15 @@ static void a_load_needs_no_chunk_that_the_store_mask_dropped(void **state)
 		assert_int_equal(kvh_lookup_mask(world.coordinator, end, &lookup), KVH_OK);
 		for (uint64_t hit = 0; hit <= end; hit += lcm_tokens) {
 			assert_int_equal(kvh_load_mask(world.coordinator, LONG_HASHES, hit, &load),
-					 KVH_OK);
+			                 KVH_OK);
 			for (size_t group = 0; group < world.config.group_count; group++) {
 				uint64_t chunks = hit / world.groups[group].block_tokens;
 
 				assert_false(kvh_mask_has(&load.group[group], chunks));
 				for (uint64_t chunk = 0; chunk < chunks; chunk++)
 					assert_true(world.config.use_eagle ||
-						    !kvh_mask_has(&load.group[group], chunk) ||
-						    kvh_mask_has(&lookup.group[group], chunk));
+					            !kvh_mask_has(&load.group[group], chunk) ||
+					            kvh_mask_has(&lookup.group[group], chunk));
 			}
 		}
 		kvh_masks_fini(&load);
@@ -492,14 +498,14 @@ static void a_load_needs_no_chunk_that_the_store_mask_dropped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_hit_is_the_longest_length_that_all_groups_support),
-	    cmocka_unit_test(every_chunk_that_a_hit_needs_is_in_the_store),
-	    cmocka_unit_test(every_chunk_that_a_drafting_hit_needs_is_in_the_store),
-	    cmocka_unit_test(more_in_the_store_never_shortens_a_hit),
-	    cmocka_unit_test(what_the_store_mask_kept_is_found_at_every_lcm_block),
-	    cmocka_unit_test(two_saves_keep_together_what_one_save_keeps),
-	    cmocka_unit_test(a_prompt_is_found_again_from_its_replay_boundary_alone),
-	    cmocka_unit_test(a_load_needs_no_chunk_that_the_store_mask_dropped),
+		cmocka_unit_test(a_hit_is_the_longest_length_that_all_groups_support),
+		cmocka_unit_test(every_chunk_that_a_hit_needs_is_in_the_store),
+		cmocka_unit_test(every_chunk_that_a_drafting_hit_needs_is_in_the_store),
+		cmocka_unit_test(more_in_the_store_never_shortens_a_hit),
+		cmocka_unit_test(what_the_store_mask_kept_is_found_at_every_lcm_block),
+		cmocka_unit_test(two_saves_keep_together_what_one_save_keeps),
+		cmocka_unit_test(a_prompt_is_found_again_from_its_replay_boundary_alone),
+		cmocka_unit_test(a_load_needs_no_chunk_that_the_store_mask_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,14 +9,14 @@
 enum { CANDIDATES_MAX = 256 };
 
 static void make_plan(struct kvh_lookup_plan *plan, const struct kvh_coordinator *coordinator,
-		      uint64_t token_count, size_t hash_count, uint32_t name_spaces)
+                      uint64_t token_count, size_t hash_count, uint32_t name_spaces)
 {
 	uint32_t counts[KVH_GROUPS_MAX];
 
 	for (size_t group = 0; group < KVH_GROUPS_MAX; group++)
 		counts[group] = name_spaces;
 	assert_int_equal(kvh_lookup_plan_make(plan, coordinator, token_count, hash_count, counts),
-			 KVH_OK);
+	                 KVH_OK);
 }
 
 static size_t list_all(const struct kvh_lookup_plan *plan, struct kvh_lookup_candidate *list)
@@ -25,7 +25,7 @@ static size_t list_all(const struct kvh_lookup_plan *plan, struct kvh_lookup_can
 	size_t count = kvh_lookup_plan_next(plan, &cursor, list, CANDIDATES_MAX);
 
 	assert_int_equal(kvh_lookup_plan_next(plan, &cursor, list + count, CANDIDATES_MAX - count),
-			 0);
+	                 0);
 	assert_int_equal(count, plan->candidate_count);
 	return count;
 }
@@ -43,7 +43,7 @@ static void a_chunk_that_one_rank_lacks_ends_the_hit(void **state)
 {
 	struct kvh_group group = full_of(16);
 	struct kvh_coordinator_config config = {
-	    .groups = &group, .group_count = 1, .hash_tokens = 16};
+		.groups = &group, .group_count = 1, .hash_tokens = 16};
 	struct kvh_coordinator *coordinator = coordinator_of(&config);
 	struct kvh_lookup_candidate list[CANDIDATES_MAX];
 	struct kvh_lookup_plan plan = {0};
@@ -58,7 +58,7 @@ static void a_chunk_that_one_rank_lacks_ends_the_hit(void **state)
 		assert_int_equal(list[index].hash_index, index / 4);
 		assert_int_equal(list[index].name_space, index % 4);
 		kvh_lookup_plan_answer(&plan, &list[index],
-				       list[index].hash_index != 2 || list[index].name_space != 3);
+		                       list[index].hash_index != 2 || list[index].name_space != 3);
 	}
 	assert_int_equal(hit_after(&plan), 32);
 	kvh_lookup_plan_fini(&plan);
@@ -70,7 +70,7 @@ static void a_prompt_is_never_hit_whole(void **state)
 {
 	struct kvh_group group = full_of(8);
 	struct kvh_coordinator_config config = {
-	    .groups = &group, .group_count = 1, .hash_tokens = 4};
+		.groups = &group, .group_count = 1, .hash_tokens = 4};
 	struct kvh_lookup_plan plan = {0};
 
 	(void)state;
@@ -96,7 +96,7 @@ static void only_what_a_hit_can_end_at_is_asked_for(void **state)
 {
 	struct kvh_group groups[3] = {full_of(8), window_of(4, 5), full_of(4)};
 	struct kvh_coordinator_config config = {
-	    .groups = groups, .group_count = 3, .hash_tokens = 2};
+		.groups = groups, .group_count = 3, .hash_tokens = 2};
 	struct kvh_coordinator *coordinator;
 	struct kvh_lookup_candidate list[CANDIDATES_MAX];
 	struct kvh_lookup_plan plan = {0};
@@ -129,7 +129,7 @@ static void a_hash_known_to_be_absent_is_not_asked_for_again(void **state)
 {
 	struct kvh_group group = full_of(4);
 	struct kvh_coordinator_config config = {
-	    .groups = &group, .group_count = 1, .hash_tokens = 4};
+		.groups = &group, .group_count = 1, .hash_tokens = 4};
 	struct kvh_coordinator *coordinator = coordinator_of(&config);
 	struct kvh_lookup_cursor cursor = {0};
 	struct kvh_lookup_candidate one;
@@ -156,7 +156,7 @@ static void too_few_tokens_or_hashes_ask_for_nothing(void **state)
 {
 	struct kvh_group group = full_of(8);
 	struct kvh_coordinator_config config = {
-	    .groups = &group, .group_count = 1, .hash_tokens = 4};
+		.groups = &group, .group_count = 1, .hash_tokens = 4};
 	struct kvh_coordinator *coordinator = coordinator_of(&config);
 	const uint64_t tokens[] = {0, 7, 100, UINT64_MAX};
 	const size_t hashes[] = {100, 100, 1, 0};
@@ -178,7 +178,7 @@ static void a_plan_that_can_not_be_made_is_empty(void **state)
 {
 	struct kvh_group groups[2] = {full_of(4), window_of(4, 5)};
 	struct kvh_coordinator_config config = {
-	    .groups = groups, .group_count = 2, .hash_tokens = 4, .lcm_tokens = 16};
+		.groups = groups, .group_count = 2, .hash_tokens = 4, .lcm_tokens = 16};
 	struct kvh_coordinator *coordinator = coordinator_of(&config);
 	const uint32_t counts[2] = {1, 1};
 	struct kvh_lookup_candidate list[CANDIDATES_MAX];
@@ -186,7 +186,7 @@ static void a_plan_that_can_not_be_made_is_empty(void **state)
 
 	(void)state;
 	assert_int_equal(kvh_lookup_plan_make(&plan, coordinator, UINT64_MAX, SIZE_MAX, counts),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_int_equal(list_all(&plan, list), 0);
 	assert_int_equal(hit_after(&plan), 0);
 	/* Two allocations: the answers, and the window's mask. */
@@ -195,7 +195,7 @@ static void a_plan_that_can_not_be_made_is_empty(void **state)
 
 		assert_true(kvh_fault_arm_nth("base/alloc", nth, -1));
 		assert_int_equal(kvh_lookup_plan_make(&fresh, coordinator, 64, 16, counts),
-				 KVH_NO_MEMORY);
+		                 KVH_NO_MEMORY);
 		kvh_fault_disarm_all();
 		assert_int_equal(list_all(&fresh, list), 0);
 		assert_int_equal(hit_after(&fresh), 0);
@@ -210,7 +210,7 @@ static void a_plan_used_again_allocates_only_to_grow(void **state)
 {
 	struct kvh_group groups[2] = {full_of(4), window_of(4, 5)};
 	struct kvh_coordinator_config config = {
-	    .groups = groups, .group_count = 2, .hash_tokens = 4, .lcm_tokens = 16};
+		.groups = groups, .group_count = 2, .hash_tokens = 4, .lcm_tokens = 16};
 	struct kvh_coordinator *coordinator = coordinator_of(&config);
 	struct kvh_lookup_plan plan = {0};
 
@@ -227,13 +227,13 @@ static void a_plan_used_again_allocates_only_to_grow(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_chunk_that_one_rank_lacks_ends_the_hit),
-	    cmocka_unit_test(a_prompt_is_never_hit_whole),
-	    cmocka_unit_test(only_what_a_hit_can_end_at_is_asked_for),
-	    cmocka_unit_test(a_hash_known_to_be_absent_is_not_asked_for_again),
-	    cmocka_unit_test(too_few_tokens_or_hashes_ask_for_nothing),
-	    cmocka_unit_test(a_plan_that_can_not_be_made_is_empty),
-	    cmocka_unit_test(a_plan_used_again_allocates_only_to_grow),
+		cmocka_unit_test(a_chunk_that_one_rank_lacks_ends_the_hit),
+		cmocka_unit_test(a_prompt_is_never_hit_whole),
+		cmocka_unit_test(only_what_a_hit_can_end_at_is_asked_for),
+		cmocka_unit_test(a_hash_known_to_be_absent_is_not_asked_for_again),
+		cmocka_unit_test(too_few_tokens_or_hashes_ask_for_nothing),
+		cmocka_unit_test(a_plan_that_can_not_be_made_is_empty),
+		cmocka_unit_test(a_plan_used_again_allocates_only_to_grow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

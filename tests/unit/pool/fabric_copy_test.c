@@ -40,7 +40,7 @@ static void fill_pattern(unsigned char *bytes, size_t count)
 
 /* Copies to canary + dst_shift and checks that memory; room: bytes of dst that were filled. */
 static void check_copy(enum kvh_copy_kernel kernel, unsigned char *dst, size_t dst_shift,
-		       const unsigned char *src, size_t bytes)
+                       const unsigned char *src, size_t bytes)
 {
 	unsigned char canary[CANARY_BYTES + LINE_BYTES];
 	unsigned char *to = dst + CANARY_BYTES + dst_shift;
@@ -70,7 +70,7 @@ static void each_kernel_copies_every_length_at_every_alignment(void **state)
 			/* Every source alignment comes with every destination alignment. */
 			for (size_t shift = 0; shift < LINE_BYTES; shift++)
 				check_copy(kernels[k], dst, shift,
-					   src + (shift + bytes) % LINE_BYTES, bytes);
+				           src + (shift + bytes) % LINE_BYTES, bytes);
 		}
 	}
 	free(dst);
@@ -90,7 +90,7 @@ static void each_kernel_copies_lengths_around_whole_runs(void **state)
 		for (size_t runs = 1; runs < BIG_BYTES / 4096; runs++) {
 			for (size_t bytes = runs * 4096 - 130; bytes <= runs * 4096 + 130; bytes++)
 				check_copy(kernels[k], dst, bytes % LINE_BYTES,
-					   src + bytes * 7 % LINE_BYTES, bytes);
+				           src + bytes * 7 % LINE_BYTES, bytes);
 		}
 	}
 	free(dst);
@@ -102,7 +102,7 @@ static unsigned char *guarded_end(size_t pages)
 {
 	size_t page_bytes = 4096;
 	unsigned char *map = mmap(NULL, (pages + 1) * page_bytes, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(map != MAP_FAILED);
 	assert_int_equal(mprotect(map + pages * page_bytes, page_bytes, PROT_NONE), 0);
@@ -142,10 +142,10 @@ static void the_best_kernel_runs_here(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_kernel_copies_every_length_at_every_alignment),
-	    cmocka_unit_test(each_kernel_copies_lengths_around_whole_runs),
-	    cmocka_unit_test(each_kernel_stays_before_an_unmapped_page),
-	    cmocka_unit_test(the_best_kernel_runs_here),
+		cmocka_unit_test(each_kernel_copies_every_length_at_every_alignment),
+		cmocka_unit_test(each_kernel_copies_lengths_around_whole_runs),
+		cmocka_unit_test(each_kernel_stays_before_an_unmapped_page),
+		cmocka_unit_test(the_best_kernel_runs_here),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

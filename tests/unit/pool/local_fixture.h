@@ -74,18 +74,18 @@ struct pool_options {
 	uint64_t capacity_bytes;
 	bool verify;
 	const struct kvh_env *env; /* NULL: POSIX */
-	uint32_t hash_bytes;	   /* of the prefix */
+	uint32_t hash_bytes;       /* of the prefix */
 };
 
 static inline uint32_t pool_intern(struct pool *pool, const char *text, uint32_t hash_bytes,
-				   size_t family_bytes, uint64_t quota_bytes)
+                                   size_t family_bytes, uint64_t quota_bytes)
 {
 	struct kvh_prefix prefix = {.struct_bytes = sizeof(prefix),
-				    .text = text,
-				    .text_bytes = strlen(text),
-				    .family_bytes = family_bytes,
-				    .hash_bytes = hash_bytes,
-				    .quota_bytes = quota_bytes};
+	                            .text = text,
+	                            .text_bytes = strlen(text),
+	                            .family_bytes = family_bytes,
+	                            .hash_bytes = hash_bytes,
+	                            .quota_bytes = quota_bytes};
 	struct kvh_error error;
 	uint32_t id = 0;
 
@@ -96,27 +96,24 @@ static inline uint32_t pool_intern(struct pool *pool, const char *text, uint32_t
 static inline void pool_open(struct pool *pool, struct pool_options options)
 {
 	struct kvh_local_options local = {.capacity_bytes = options.capacity_bytes,
-					  .verify = options.verify};
+	                                  .verify = options.verify};
 	const struct kvh_env *env = options.env ? options.env : kvh_env_posix();
 	struct kvh_store_options open = {
-	    .struct_bytes = sizeof(open), .env = env, .device = kvh_device_host()};
-	struct kvh_log silent = {0};
+		.struct_bytes = sizeof(open), .env = env, .device = kvh_device_host()};
 	struct kvh_error error = {0};
 
 	memset(pool, 0, sizeof(*pool));
-	assert_int_equal(kvh_local_open(&local, env, kvh_device_host(), &silent, &pool->ops,
-					&pool->self, &error),
-			 KVH_OK);
+	assert_int_equal(kvh_local_open(&local, &open, &pool->ops, &pool->self, &error), KVH_OK);
 	assert_int_equal(kvh_store_open_ops(&pool->ops, pool->self, &open, &pool->store, &error),
-			 KVH_OK);
+	                 KVH_OK);
 	pool->memory_bytes = 8 << 20;
 	pool->memory = calloc(1, pool->memory_bytes);
 	assert_non_null(pool->memory);
 	assert_int_equal(kvh_store_register(pool->store, pool->memory, pool->memory_bytes,
-					    KVH_MEMORY_HOST, &pool->region, &error),
-			 KVH_OK);
+	                                    KVH_MEMORY_HOST, &pool->region, &error),
+	                 KVH_OK);
 	pool->prefix =
-	    pool_intern(pool, "m@", options.hash_bytes ? options.hash_bytes : HASH_BYTES, 0, 0);
+		pool_intern(pool, "m@", options.hash_bytes ? options.hash_bytes : HASH_BYTES, 0, 0);
 }
 
 static inline void pool_close(struct pool *pool)
@@ -166,25 +163,25 @@ struct numbered {
 };
 
 static inline void numbered_make(struct numbered *n, struct pool *pool, const uint64_t *numbers,
-				 size_t count, size_t bytes)
+                                 size_t count, size_t bytes)
 {
 	assert_true(count <= FIXTURE_KEYS_MAX && count * bytes <= pool->memory_bytes);
 	memset(n, 0, sizeof(*n));
 	for (size_t i = 0; i < count; i++) {
 		make_hash(numbers[i], n->hashes[i], HASH_BYTES);
 		n->keys[i] = (struct kvh_key){
-		    .hash = n->hashes[i], .hash_bytes = HASH_BYTES, .prefix_id = pool->prefix};
+			.hash = n->hashes[i], .hash_bytes = HASH_BYTES, .prefix_id = pool->prefix};
 		n->segments[i] =
-		    (struct kvh_segment){.addr = pool->memory + i * bytes, .bytes = bytes};
+			(struct kvh_segment){.addr = pool->memory + i * bytes, .bytes = bytes};
 		n->values[i] = (struct kvh_value){.segments = &n->segments[i], .segment_count = 1};
 	}
 	n->batch = (struct kvh_batch){
-	    .count = count, .keys = n->keys, .values = n->values, .results = n->results};
+		.count = count, .keys = n->keys, .values = n->values, .results = n->results};
 }
 
 /* Puts one object; returns its result. */
 static inline int64_t put_number(struct pool *pool, uint64_t number, size_t bytes,
-				 const struct kvh_put_options *options)
+                                 const struct kvh_put_options *options)
 {
 	struct numbered n;
 

@@ -59,7 +59,6 @@ static void assert_answers(const char *url, int64_t exists)
 	assert_int_equal(kvh_store_close(store, 0), KVH_OK);
 }
 
-/* proves: P5 */
 static void null_answers_without_touching_memory(void **state)
 {
 	(void)state;
