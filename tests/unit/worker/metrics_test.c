@@ -129,7 +129,6 @@ static uint64_t metric(struct rig *rig, const char *sample)
 	return strtoull(found + strlen(start), NULL, 10);
 }
 
-/* proves: B42 */
 static void metrics_are_valid_exposition_text(void **state)
 {
 	char text[1 << 15], again[1 << 15];
@@ -211,7 +210,6 @@ static void to_hex(const uint8_t *bytes, size_t count, char *out)
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* proves: B42 */
 static void log_lines_name_jobs_and_give_no_content_away(void **state)
 {
 	char hex[2 * KVH_HASH_BYTES_MAX + 1];
