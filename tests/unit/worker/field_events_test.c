@@ -76,6 +76,27 @@ static void b18_a_load_whose_event_never_comes_times_out(void **state)
 	rig_close(&rig);
 }
 
+/* proves: B18 */
+static void b18_a_save_whose_event_never_comes_can_be_cancelled(void **state)
+{
+	struct rig rig;
+	struct rig_event never = {
+		.timeouts = 1000000, .rig = &rig, .cancel_at = 3, .cancel_job = 1};
+	struct kvh_save_job save;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	save = rig_save_job(&rig, 1, "r", 32);
+	save.event = &never;
+	assert_int_equal(rig_submit_save(&rig, &save), KVH_OK);
+	rig_run_save(&rig);
+	assert_int_equal(never.waits, 3);
+	assert_string_equal(rig_calls(&rig), "exists 0 1\nevent\nevent\nevent\n");
+	assert_string_equal(rig_done(&rig), "saved 1 -2001\n");
+	rig_close(&rig);
+}
+
 /* proves: B22 */
 static void b22_a_full_queue_says_busy_at_once_and_works_again_later(void **state)
 {
@@ -145,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(b18_no_byte_moves_before_the_event),
 		cmocka_unit_test(b18_a_load_whose_event_never_comes_times_out),
+		cmocka_unit_test(b18_a_save_whose_event_never_comes_can_be_cancelled),
 		cmocka_unit_test(b22_a_full_queue_says_busy_at_once_and_works_again_later),
 		cmocka_unit_test(b22_queued_bytes_are_bounded_too),
 	};

@@ -179,6 +179,30 @@ static void d8_drain_says_how_many_jobs_are_left(void **state)
 	rig_close(&rig);
 }
 
+/* proves: D-14 */
+static void d14_a_drain_does_not_outwait_the_deadlines_of_queued_loads(void **state)
+{
+	const struct kvh_env *env;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.config.load_timeout_ms = 200;
+	rig_open(&rig);
+	env = rig.config.env;
+	rig_load(&rig, 1, "r", 16, 0);
+	rig_advance_ns(&rig, 50 * MS);
+	rig_load(&rig, 2, "s", 16, 0);
+	assert_int_equal(drain_left(&rig, "r", env->ops->now_ns(env->ctx) + 10 * SECONDS), 0);
+	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2000\nloaded 1 -2000\n");
+	assert_int_equal(drain_left(&rig, NULL, env->ops->now_ns(env->ctx) + 10 * SECONDS), 0);
+	assert_string_equal(rig_done(&rig), "failed 2 g0 i0 b100 -2000\nloaded 2 -2000\n");
+	/* Its own deadline ends it too. */
+	rig_save(&rig, 3, "r", 16);
+	assert_int_equal(drain_left(&rig, NULL, env->ops->now_ns(env->ctx) + MS), 1);
+	rig_close(&rig);
+}
+
 /* proves: D-8 */
 static void d8_close_cancels_what_the_deadline_left(void **state)
 {
@@ -305,6 +329,7 @@ int main(void)
 		cmocka_unit_test(cancelling_one_job_leaves_its_neighbours),
 		cmocka_unit_test(a_save_cancelled_while_it_asks_puts_nothing),
 		cmocka_unit_test(d8_drain_says_how_many_jobs_are_left),
+		cmocka_unit_test(d14_a_drain_does_not_outwait_the_deadlines_of_queued_loads),
 		cmocka_unit_test(d8_close_cancels_what_the_deadline_left),
 		cmocka_unit_test(d8_a_worker_stays_while_a_call_of_the_store_runs),
 		cmocka_unit_test(d8_a_worker_stays_while_the_store_keeps_its_memory),

@@ -317,6 +317,8 @@ static void caches_are_checked_all_or_nothing(void **state)
 	caches_refused(&rig, &plain, "bytes");
 	plain.memory[0].bytes = SIZE_MAX;
 	caches_refused(&rig, &plain, "memory");
+	plain.memory[0].kind = 9;
+	caches_refused(&rig, &plain, "kind");
 	plain.caches.memory_count = 2; /* the second overlaps the first */
 	plain.memory[1].addr = plain.bytes[0] + 512;
 	caches_refused(&rig, &plain, "overlap");

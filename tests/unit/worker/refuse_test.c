@@ -382,6 +382,40 @@ static void d13_a_bad_job_counts_and_the_next_good_one_works(void **state)
 	rig_close(&rig);
 }
 
+/* proves: D-13 */
+static void d13_prompt_lengths_of_any_size_do_no_harm(void **state)
+{
+	static const uint64_t lengths[] = {
+		0, 1, 15, 64, 65, KVH_TOKENS_MAX, 1ull << 62, UINT64_MAX - 1, UINT64_MAX};
+	uint64_t job_id = 1;
+
+	(void)state;
+	for (int eagle = 0; eagle < 2; eagle++) {
+		struct rig rig;
+
+		rig_init(&rig);
+		rig.config.use_eagle = eagle;
+		rig.config.has_retention = true; /* at the replay boundary only */
+		rig_add_group(&rig, KVH_ATTENTION_SLIDING_WINDOW, 16, 33);
+		rig_open(&rig);
+		for (size_t i = 0; i < COUNT_OF(lengths); i++) {
+			struct kvh_save_job job = rig_save_job(&rig, job_id++, "r", 128);
+
+			job.has_prompt = true;
+			job.prompt_tokens = lengths[i];
+			job.has_prefill_end = i % 2;
+			job.prefill_end_tokens = lengths[i];
+			if (rig_submit_save(&rig, &job))
+				assert_non_null(strstr(rig.error.text, "tokens"));
+			else
+				rig_run_save(&rig);
+			rig_preempt(&rig, "r");
+			rig_done(&rig);
+		}
+		rig_close(&rig);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -398,6 +432,7 @@ int main(void)
 		cmocka_unit_test(d13_null_handles_and_structs_are_refused),
 		cmocka_unit_test(d13_jobs_before_the_caches_are_refused_and_lookup_works),
 		cmocka_unit_test(d13_a_bad_job_counts_and_the_next_good_one_works),
+		cmocka_unit_test(d13_prompt_lengths_of_any_size_do_no_harm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,9 @@ static kvh_status event_wait(void *ctx, void *opaque, kvh_deadline deadline_ns)
 	struct rig_event *event = opaque;
 	uint64_t now_ns = coenv_env(world->coenv)->ops->now_ns(world->coenv);
 
-	event->waits++;
+	if (++event->waits == event->cancel_at)
+		kvh_worker_cancel(event->rig->worker, event->cancel_job,
+		                  &(enum kvh_cancel_outcome){0});
 	fake_log(&world->fake, "event\n");
 	if (event->timeouts) {
 		event->timeouts--;

@@ -45,12 +45,17 @@ struct world {
 	struct kvh_device device;
 };
 
+struct rig;
+
 /* An event of the engine's: says "not yet" so many times, then its status. */
 struct rig_event {
 	struct world *world;
 	unsigned timeouts;
 	kvh_status status;
 	unsigned waits;
+	struct rig *rig; /* its job cancel_job is cancelled at this wait, if it is not 0 */
+	unsigned cancel_at;
+	uint64_t cancel_job;
 };
 
 struct rig {
