@@ -107,6 +107,26 @@ static void slots_with_bad_fields_are_dropped_and_their_space_returns(void **sta
 	fixture_end(&fixture);
 }
 
+/* proves: S-15 */
+static void a_record_that_its_check_word_denies_is_not_read(void **state)
+{
+	uint32_t prefix = open_filled(32);
+	struct kvh_stored_key key = fixture_key(&fixture, prefix, 1);
+	struct kvh_slot *slot = slot_of(prefix, 1);
+	struct kvh_pins pins;
+
+	(void)state;
+	atomic_fetch_add(&slot->extent_unit, 1);
+	assert_true(kvh_core_pin(&fixture.core, &key, 1, 0, &pins));
+	assert_int_equal(pins.refs[0].slot, KVH_NONE);
+	kvh_core_unpin(&fixture.core, &pins);
+	atomic_fetch_sub(&slot->extent_unit, 1);
+	assert_true(kvh_core_pin(&fixture.core, &key, 1, 0, &pins));
+	assert_int_not_equal(pins.refs[0].slot, KVH_NONE);
+	kvh_core_unpin(&fixture.core, &pins);
+	fixture_end(&fixture);
+}
+
 /* The check word is right each time: only the values are wrong. */
 static void write_checked(struct kvh_slot *slot, uint32_t extent_unit, uint32_t length_bytes)
 {

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-enum { THREADS = 4, ROUNDS = 150, KEYS = 96, BATCH = 24, VALUE_BYTES = 3000 };
+enum { THREADS = 4, ROUNDS = 400, KEYS = 96, BATCH = 24, VALUE_BYTES = 3000 };
 
 struct crowd {
 	struct pool pool;
