@@ -94,9 +94,8 @@ static bool adopt(struct kvh_core *core, uint32_t index, uint64_t ctl, bool inde
 		kvh_index_insert(area, key.hash, index);
 	extent_bytes =
 		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
-	atomic_fetch_add_explicit(&area->fixed->prefix_states[key.prefix_id].used_bytes,
-	                          extent_bytes, memory_order_relaxed);
-	atomic_fetch_add_explicit(&area->fixed->tally.used_slots, 1, memory_order_relaxed);
+	kvh_count64(&area->fixed->prefix_states[key.prefix_id].used_bytes, extent_bytes);
+	kvh_count32(&area->fixed->tally.used_slots, 1);
 	return true;
 }
 
@@ -154,7 +153,7 @@ static bool rebuild_slot(struct kvh_core *core, uint32_t index, uint64_t now_ns)
 	default:
 		break;
 	}
-	atomic_fetch_add(&area->fixed->tally.dropped_slots, 1);
+	kvh_count64(&area->fixed->tally.dropped_slots, 1);
 	return false;
 }
 

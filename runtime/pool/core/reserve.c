@@ -41,7 +41,7 @@ static kvh_status present_status(struct kvh_core *core, struct kvh_reserve_key *
 	                     now_unit)) {
 		if (!kvh_evict_alone(core, slot))
 			return KVH_BUSY;
-		atomic_fetch_add(&core->area.fixed->tally.expired_keys, 1);
+		kvh_count64(&core->area.fixed->tally.expired_keys, 1);
 		return KVH_OK;
 	}
 	key->ref = (struct kvh_core_ref){.slot = slot, .ctl = ctl};
@@ -248,10 +248,9 @@ static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
 	atomic_store_explicit(&at->use,
 	                      reserve->until_unit ? kvh_until_code(reserve->until_unit) : 0,
 	                      memory_order_relaxed);
-	atomic_store(&at->ctl, ctl);
+	atomic_store_explicit(&at->ctl, ctl, memory_order_release);
 	kvh_index_insert(area, key->key->hash, slot);
-	atomic_fetch_add_explicit(&area->fixed->prefix_states[key->key->prefix_id].used_bytes,
-	                          extent_bytes, memory_order_relaxed);
+	kvh_count64(&area->fixed->prefix_states[key->key->prefix_id].used_bytes, extent_bytes);
 	atomic_fetch_add_explicit(&area->fixed->sessions[core->session].reserved_slots, 1,
 	                          memory_order_relaxed);
 	key->ref = (struct kvh_core_ref){.slot = slot, .ctl = ctl};

@@ -327,6 +327,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ruined_derived_data_comes_back_the_same),
 		cmocka_unit_test(slots_with_bad_fields_are_dropped_and_their_space_returns),
+	    cmocka_unit_test(a_record_that_its_check_word_denies_is_not_read),
 		cmocka_unit_test(extents_off_the_grid_or_taken_are_dropped),
 		cmocka_unit_test(shapes_that_do_not_fit_each_other_are_taken_back),
 		cmocka_unit_test(random_damage_never_does_worse_than_a_miss),
