@@ -76,6 +76,7 @@ bool kvh_evict_collect(struct kvh_core *core, uint32_t slot, uint64_t rank_max, 
 
 /* Everything but the ring: the slot's last arrow, then what derives from it. */
 static void give_back(struct kvh_core *core, uint32_t slot, uint64_t ctl)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_stored_key key;
@@ -121,7 +122,7 @@ static bool all_die(struct kvh_core *core, const uint32_t *slots, uint32_t count
 	return !pinned;
 }
 
-static void leave(struct kvh_core *core, uint32_t slot)
+static void leave(struct kvh_core *core, uint32_t slot) KVH_REQUIRES(kvh_role_pool)
 {
 	/* In the ring before the extent is free (S-13). */
 	kvh_ring_push(&core->area, &core->area.slots[slot]);

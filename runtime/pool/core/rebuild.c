@@ -30,7 +30,7 @@ static void reset_index(struct kvh_area *area)
 	}
 }
 
-static void reset_derived(struct kvh_core *core)
+static void reset_derived(struct kvh_core *core) KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 
@@ -74,6 +74,7 @@ static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
 
 /* The slot keeps its extent. False: its record is bad, or another slot has its key or extent. */
 static bool adopt(struct kvh_core *core, uint32_t index, uint64_t ctl, bool indexed)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_slot *slot = &area->slots[index];
@@ -111,6 +112,7 @@ static bool in_quarantine(const struct kvh_area *area, uint64_t ctl, uint64_t no
 }
 
 static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl, uint64_t now_ns)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	bool live = kvh_owner_is_live(&core->area, ctl);
 
@@ -125,6 +127,7 @@ static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl
 
 /* False: the slot is to be FREE. */
 static bool rebuild_slot(struct kvh_core *core, uint32_t index, uint64_t now_ns)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_slot *slot = &area->slots[index];

@@ -143,8 +143,7 @@ static size_t take(struct kvh_evicted_key *keys, bool *lost)
 	size_t count;
 
 	*lost = false;
-	assert_true(
-	    kvh_core_take_evicted(&fixture.core, keys, KVH_TURN_KEYS_MAX, 0, &count, lost));
+	assert_true(kvh_core_take_evicted(&fixture.core, keys, KVH_TURN_KEYS_MAX, 0, &count, lost));
 	return count;
 }
 
@@ -202,14 +201,14 @@ static void a_feed_that_ran_over_says_so_once(void **state)
 }
 
 static uint32_t intern(const char *text, const void *identity, size_t identity_bytes,
-		       kvh_status expected)
+                       kvh_status expected)
 {
 	struct kvh_prefix prefix = {.struct_bytes = sizeof(prefix),
-				    .text = text,
-				    .text_bytes = strlen(text),
-				    .identity = identity,
-				    .identity_bytes = identity_bytes,
-				    .hash_bytes = 32};
+	                            .text = text,
+	                            .text_bytes = strlen(text),
+	                            .identity = identity,
+	                            .identity_bytes = identity_bytes,
+	                            .hash_bytes = 32};
 	struct kvh_error error;
 	uint32_t id = KVH_NONE;
 
@@ -240,19 +239,19 @@ static void prefixes_are_the_same_if_text_and_identity_are(void **state)
 static void a_prefix_said_differently_is_refused(void **state)
 {
 	struct kvh_prefix prefix = {
-	    .text = "p@", .text_bytes = 2, .family_bytes = 1, .hash_bytes = 32};
+		.text = "p@", .text_bytes = 2, .family_bytes = 1, .hash_bytes = 32};
 	struct kvh_error error = {0};
 	uint32_t id;
 
 	(void)state;
 	open_pool(32);
 	assert_int_equal(kvh_core_prefix(&fixture.core, &prefix, 0, &id, &error),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	assert_non_null(strstr(error.text, "family_bytes"));
 	prefix.family_bytes = 0;
 	prefix.hash_bytes = 31;
 	assert_int_equal(kvh_core_prefix(&fixture.core, &prefix, 0, &id, &error),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	fixture_end(&fixture);
 }
 
@@ -283,15 +282,15 @@ static int free_fixture(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(keys_of_one_tag_and_bucket_are_told_apart),
-	    cmocka_unit_test(prefixes_tell_equal_hashes_apart),
-	    cmocka_unit_test(texts_of_one_digest_are_told_apart),
-	    cmocka_unit_test(keys_of_any_length_are_told_apart),
-	    cmocka_unit_test(the_feed_names_keys_of_every_length),
-	    cmocka_unit_test(a_feed_that_ran_over_says_so_once),
-	    cmocka_unit_test(prefixes_are_the_same_if_text_and_identity_are),
-	    cmocka_unit_test(a_prefix_said_differently_is_refused),
-	    cmocka_unit_test(a_full_table_of_prefixes_is_busy),
+		cmocka_unit_test(keys_of_one_tag_and_bucket_are_told_apart),
+		cmocka_unit_test(prefixes_tell_equal_hashes_apart),
+		cmocka_unit_test(texts_of_one_digest_are_told_apart),
+		cmocka_unit_test(keys_of_any_length_are_told_apart),
+		cmocka_unit_test(the_feed_names_keys_of_every_length),
+		cmocka_unit_test(a_feed_that_ran_over_says_so_once),
+		cmocka_unit_test(prefixes_are_the_same_if_text_and_identity_are),
+		cmocka_unit_test(a_prefix_said_differently_is_refused),
+		cmocka_unit_test(a_full_table_of_prefixes_is_busy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, free_fixture);
