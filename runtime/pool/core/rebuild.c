@@ -67,6 +67,7 @@ static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
 		key->word[i] = LOAD(slot->word[i]);
 	key->prefix_id = LOAD(slot->prefix_id);
 	key->hash = kvh_stored_hash(&core->area, key->word, key->prefix_id, core->hash_mask);
+	key->likely_slot = KVH_NONE;
 	key->text_bytes = kvh_slot_text_bytes(&core->area, slot);
 	key->text =
 		kvh_area_extent(&core->area, LOAD(slot->extent_unit)) + LOAD(slot->length_bytes);

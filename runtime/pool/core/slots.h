@@ -135,8 +135,9 @@ struct kvh_stored_key {
 	uint64_t word[KVH_STORED_WORDS];
 	uint64_t hash; /* where the index looks; tag in the high half */
 	uint32_t prefix_id;
-	uint32_t text_bytes; /* above 0: word holds a digest, the text lies after the payload */
-	const uint8_t *text; /* borrowed */
+	uint32_t likely_slot; /* where it was a moment ago; KVH_NONE: unknown */
+	uint32_t text_bytes;  /* above 0: word holds a digest, the text lies after the payload */
+	const uint8_t *text;  /* borrowed */
 };
 
 /*
