@@ -2,6 +2,7 @@
 /* The local pool as a store: what each call answers. */
 #include "local_fixture.h"
 
+#include "base/fault.h"
 #include "pool/local/local.h"
 
 enum { KIB = 1024, BLOCK = 64 * KIB };
@@ -418,6 +419,31 @@ static void a_pool_without_room_for_a_block_is_refused(void **state)
 	assert_non_null(strstr(error.text, "size 100"));
 }
 
+/* The 1st, 2nd, ... allocation fails, until none is left to fail. */
+static void every_failed_allocation_fails_the_open_cleanly(void **state)
+{
+	struct kvh_local_options options = {.capacity_bytes = 1 << 20};
+	struct kvh_log silent = {0};
+	struct kvh_error error = {0};
+	struct kvh_store_ops ops;
+	kvh_status status = KVH_NO_MEMORY;
+	uint64_t nth;
+	void *self;
+
+	(void)state;
+	for (nth = 1; status != KVH_OK; nth++) {
+		assert_true(nth < 20);
+		assert_true(kvh_fault_arm_nth("base/alloc", nth, 1));
+		status = kvh_local_open(&options, kvh_env_posix(), kvh_device_host(), &silent, &ops,
+		                        &self, &error);
+		kvh_fault_disarm_all();
+		assert_true(status == KVH_OK || status == KVH_NO_MEMORY);
+	}
+	/* The handle, its lock, the scratch of its scans. */
+	assert_true(nth > 3);
+	ops.close(self);
+}
+
 static void caps_say_what_works(void **state)
 {
 	struct kvh_store_caps caps = {.struct_bytes = sizeof(caps)};
@@ -454,6 +480,7 @@ int main(void)
 		cmocka_unit_test(what_can_never_fit_is_told_apart_from_pressure),
 		cmocka_unit_test(device_memory_is_refused),
 		cmocka_unit_test(a_pool_without_room_for_a_block_is_refused),
+		cmocka_unit_test(every_failed_allocation_fails_the_open_cleanly),
 		cmocka_unit_test(caps_say_what_works),
 	};
 
