@@ -133,6 +133,9 @@ static kvh_status check_caches(struct kvh_worker *worker, const struct kvh_cache
 			return kvh_fail(error, KVH_INVALID_PARAMS,
 			                "register_caches: region %zu names group %u of %zu", i,
 			                caches->regions[i].group, worker->group_count);
+		if (!caches->regions[i].base)
+			return kvh_fail(error, KVH_INVALID_PARAMS,
+			                "register_caches: region %zu has no base", i);
 	}
 	return KVH_OK;
 }

@@ -224,6 +224,7 @@ struct kvh_worker {
 	struct job_queue done KVH_GUARDED_BY(kvh_role_worker);
 	struct worker_job *doubt KVH_GUARDED_BY(kvh_role_worker);
 	size_t doubt_count KVH_GUARDED_BY(kvh_role_worker);
+	uint64_t next_doubt_ns KVH_GUARDED_BY(kvh_role_worker); /* when busy threads ask again */
 	uint64_t queued_save_bytes KVH_GUARDED_BY(kvh_role_worker);
 	size_t live_jobs; /* not DONE */
 	struct sleepers sleeping_saves KVH_GUARDED_BY(kvh_role_worker);

@@ -282,6 +282,10 @@ void kvh_load_run(struct worker_thread *thread, struct worker_job *job)
 	kvh_status status = run_load(&run);
 
 	explain_unasked(&run, status);
+	if (status && status != KVH_CANCELLED && !run.get_failed)
+		kvh_log_line(&worker->log, KVH_LOG_WARN,
+		             "load job %llu: ended before its last get with %d (%s)",
+		             (unsigned long long)job->job_id, status, kvh_strstatus(status));
 	kvh_worker_lock(worker);
 	worker->stats.running_jobs--;
 	if (run.unquiet)

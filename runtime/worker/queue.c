@@ -110,6 +110,8 @@ void kvh_jobs_doubt(struct kvh_worker *worker, struct worker_job *job, kvh_statu
 	job->state = JOB_DOUBT;
 	job->status = status;
 	job->next = worker->doubt;
+	if (!worker->doubt_count)
+		worker->next_doubt_ns = kvh_deadline_after(worker->env, 0);
 	worker->doubt = job;
 	worker->doubt_count++;
 	worker->stats.in_doubt_jobs++;

@@ -19,6 +19,7 @@ static void settle_doubt(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_worker
 	kvh_status status;
 
 	worker->doubt = NULL;
+	worker->next_doubt_ns = kvh_deadline_after(worker->env, DOUBT_POLL_NS);
 	kvh_worker_unlock(worker);
 	status = kvh_store_quiesce(worker->store, DEADLINE_PASSED);
 	kvh_worker_lock(worker);
@@ -64,6 +65,9 @@ static struct worker_job *next_job(struct worker_thread *thread)
 	if (worker->env->ops->between_jobs)
 		worker->env->ops->between_jobs(worker->env->ctx);
 	kvh_worker_lock(worker);
+	/* Also when there is always another job. */
+	if (worker->doubt && kvh_deadline_passed(worker->env, worker->next_doubt_ns))
+		settle_doubt(worker);
 	while (!(job = kvh_queue_pop(queue)) && !worker->stop) {
 		if (worker->doubt)
 			settle_doubt(worker);

@@ -287,12 +287,12 @@ static void a_sharded_block_has_one_event_when_every_shard_was_put(void **state)
 	rig.groups[0].kv_heads = 2;
 	rig_open(&rig);
 	FAKE_ANSWER(&rig.world->fake, FAKE_EXISTS, 0, 0, 1, 0, 0, 0);
-	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT,
-	            KVH_TRANSFER_FAIL);
+	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, KVH_TRANSFER_FAIL, FAKE_DO_IT, FAKE_DO_IT,
+	            FAKE_DO_IT, KVH_TRANSFER_FAIL);
 	rig_save_and_run(&rig, 1, "r", 48);
 	assert_string_equal(rig_calls(&rig), "exists 0 t1:0 1 t1:1 2 t1:2\n"
 	                                     "put 0 t1:0 t1:1 2 t1:2\n");
-	assert_string_equal(rig_done(&rig), "event 1 g0 h0 p- t-\nevent 1 g0 h1 p0 t-\n"
+	assert_string_equal(rig_done(&rig), "event 1 g0 h1 p0 t-\n"
 	                                    "saved 1 -800\n");
 	rig_close(&rig);
 }
@@ -329,6 +329,36 @@ static void evicted_keys_of_this_rank_come_through_poll(void **state)
 	rig_close(&rig);
 }
 
+/* proves: R-23 */
+static void when_nobody_polls_the_oldest_evicted_keys_are_lost_and_that_is_said(void **state)
+{
+	enum { RING = 4096, MORE = 5 };
+	static struct kvh_evicted_key keys[RING + MORE];
+	struct kvh_completion one;
+	size_t count, taken = 0;
+	struct rig rig;
+
+	(void)state;
+	open_events(&rig);
+	for (unsigned i = 0; i < RING + MORE; i++)
+		evicted_key(&keys[i], 0, i % 100);
+	rig.world->fake.evicted = keys;
+	rig.world->fake.evicted_count = RING + MORE;
+	rig_save_and_run(&rig, 1, "r", 15);
+	assert_int_equal(rig_stats(&rig).completions_waiting, RING + 1);
+	assert_int_equal(kvh_worker_poll(rig.worker, &one, sizeof(one), 1, &count), KVH_OK);
+	assert_int_equal(one.kind, KVH_SAVE_DONE);
+	while (kvh_worker_poll(rig.worker, &one, sizeof(one), 1, &count) == KVH_OK && count) {
+		assert_int_equal(one.kind, KVH_EVICTED);
+		assert_int_equal(one.status, taken ? KVH_OK : KVH_NO_ANSWER);
+		assert_int_equal(fake_hash_index(one.evicted.hash), (MORE + taken) % 100);
+		taken++;
+	}
+	assert_int_equal(taken, RING);
+	assert_int_equal(rig_stats(&rig).events_dropped, MORE);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +377,8 @@ int main(void)
 		cmocka_unit_test(a_stale_job_keeps_no_token_ids),
 		cmocka_unit_test(a_sharded_block_has_one_event_when_every_shard_was_put),
 		cmocka_unit_test(evicted_keys_of_this_rank_come_through_poll),
+		cmocka_unit_test(
+			when_nobody_polls_the_oldest_evicted_keys_are_lost_and_that_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,13 +140,24 @@ void fake_answer_values(struct fake_store *fake, enum fake_fn fn, const int64_t 
 
 	must(fake->answer_count[fn] <= FAKE_ANSWERS_MAX && count <= FAKE_VALUES_MAX, "answers");
 	*answer = (struct fake_answer){.count = count};
-	memcpy(answer->values, values, count * sizeof(*values));
+	if (count)
+		memcpy(answer->values, values, count * sizeof(*values));
+}
+
+void fake_answer_unquiet(struct fake_store *fake, enum fake_fn fn, uint64_t keys)
+{
+	fake->answers[fn][fake->answer_count[fn] - 1].unquiet = keys;
+}
+
+void fake_answer_fails(struct fake_store *fake, enum fake_fn fn, kvh_status status)
+{
+	fake->answers[fn][fake->answer_count[fn] - 1].status = status;
 }
 
 void fake_answer_status(struct fake_store *fake, enum fake_fn fn, kvh_status status)
 {
 	fake_answer_values(fake, fn, NULL, 0);
-	fake->answers[fn][fake->answer_count[fn] - 1].status = status;
+	fake_answer_fails(fake, fn, status);
 }
 
 static const struct fake_answer *next_answer(struct fake_store *fake, enum fake_fn fn)
@@ -232,7 +243,7 @@ static kvh_status serve(struct fake_store *fake, enum fake_fn fn, const char *na
 	if (fake->hook)
 		fake->hook(fake->hook_user, fn);
 	answer = next_answer(fake, fn);
-	for (size_t i = 0; !answer->status && i < batch->count; i++) {
+	for (size_t i = 0; i < (answer->status ? answer->count : batch->count); i++) {
 		int64_t value = i < answer->count ? answer->values[i] : FAKE_DO_IT;
 
 		if (value == FAKE_DO_IT)
@@ -355,9 +366,10 @@ static kvh_status take_evicted(void *self, struct kvh_evicted_key *keys, size_t 
 	struct fake_store *fake = self;
 
 	*count = fake->evicted_count < capacity ? fake->evicted_count : capacity;
-	if (*count)
+	if (*count) {
 		memcpy(keys, fake->evicted, *count * sizeof(*keys));
-	fake->evicted += *count;
+		fake->evicted += *count;
+	}
 	fake->evicted_count -= *count;
 	*lost = fake->evicted_lost;
 	fake->evicted_lost = false;

@@ -88,6 +88,10 @@ void fake_answer_values(struct fake_store *fake, enum fake_fn fn, const int64_t 
 #define FAKE_ANSWER(fake, fn, ...)                                                                 \
 	fake_answer_values((fake), (fn), (const int64_t[]){__VA_ARGS__},                           \
 	                   sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+/* Bits of the keys that may still move after the last answer that was added. */
+void fake_answer_unquiet(struct fake_store *fake, enum fake_fn fn, uint64_t keys);
+/* The call of the last answer that was added fails, with its values in the slots all the same. */
+void fake_answer_fails(struct fake_store *fake, enum fake_fn fn, kvh_status status);
 /* The next call of fn fails as a whole. */
 void fake_answer_status(struct fake_store *fake, enum fake_fn fn, kvh_status status);
 

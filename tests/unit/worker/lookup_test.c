@@ -118,12 +118,16 @@ static void a_tail_beyond_the_hit_is_handed_to_the_load(void **state)
 	rig_plant(&rig, 1, 4, 0x24);
 	assert_int_equal(rig_lookup(&rig, 41, &found), 40);
 	assert_int_equal(found.tail_key_count, 2);
+	rig_calls(&rig);
 	job = rig_load_job(&rig, 1, "r", found.hit_tokens, 0);
 	job.tail_keys = found.tail_keys;
 	job.tail_key_count = found.tail_key_count;
 	assert_int_equal(rig_submit_load(&rig, &job), KVH_OK);
 	rig_run_load(&rig);
+	assert_string_equal(rig_calls(&rig), "get 1 3 4 g1:3 g1:4\n");
 	assert_string_equal(rig_done(&rig), "loaded 1 0\n");
+	assert_true(rig_block_is(&rig, 0, RIG_BLOCK, 0x11));
+	assert_true(rig_block_is(&rig, 0, RIG_BLOCK + 1, 0x13));
 	assert_true(rig_block_is(&rig, 0, RIG_BLOCK + 2, 0x14));
 	assert_true(rig_block_is(&rig, 1, RIG_BLOCK + 1, 0x24));
 	rig_close(&rig);

@@ -331,7 +331,7 @@ static void caches_are_checked_all_or_nothing(void **state)
 	plain.block_count = UINT64_MAX;
 	caches_refused(&rig, &plain, "block");
 	plain.region.base = NULL;
-	caches_refused(&rig, &plain, "");
+	caches_refused(&rig, &plain, "base");
 	plain.region.base = plain.bytes[1]; /* not registered */
 	caches_refused(&rig, &plain, "registered region");
 	plain.region.block_bytes = 0;
