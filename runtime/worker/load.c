@@ -260,6 +260,8 @@ void kvh_load_run(struct worker_thread *thread, struct worker_job *job)
 	struct load_run run = {.worker = worker, .job = job, .batch = &thread->batch};
 	kvh_status status = load(&run);
 
+	if (run.unquiet)
+		kvh_jobs_log_doubt(worker, job);
 	kvh_worker_lock(worker);
 	worker->stats.running_jobs--;
 	if (run.unquiet)
