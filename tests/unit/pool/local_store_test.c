@@ -423,7 +423,9 @@ static void a_pool_without_room_for_a_block_is_refused(void **state)
 static void every_failed_allocation_fails_the_open_cleanly(void **state)
 {
 	struct kvh_local_options options = {.capacity_bytes = 1 << 20};
-	struct kvh_log silent = {0};
+	const struct kvh_store_options common = {.struct_bytes = sizeof(common),
+	                                         .env = kvh_env_posix(),
+	                                         .device = kvh_device_host()};
 	struct kvh_error error = {0};
 	struct kvh_store_ops ops;
 	kvh_status status = KVH_NO_MEMORY;
@@ -434,8 +436,7 @@ static void every_failed_allocation_fails_the_open_cleanly(void **state)
 	for (nth = 1; status != KVH_OK; nth++) {
 		assert_true(nth < 20);
 		assert_true(kvh_fault_arm_nth("base/alloc", nth, 1));
-		status = kvh_local_open(&options, kvh_env_posix(), kvh_device_host(), &silent, &ops,
-		                        &self, &error);
+		status = kvh_local_open(&options, &common, &ops, &self, &error);
 		kvh_fault_disarm_all();
 		assert_true(status == KVH_OK || status == KVH_NO_MEMORY);
 	}
