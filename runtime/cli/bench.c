@@ -31,7 +31,8 @@ enum option_id {
 static const struct kvh_cli_option options[] = {
 	{"rounds", OPTION_ROUNDS, "N", "measured rounds of each case (default 7)"},
 	{"seconds", OPTION_SECONDS, "N",
-         "time for the whole run (default 60); cases out of time\nend after 3 rounds"},
+         "time for the whole run (default 60); a case that is out\nof its share ends after 3 "
+         "rounds, after the whole time\nafter 1"},
 	{"set", OPTION_SET, "MIB",
          "MiB copied in each pass, a power of two (default 256);\nengine and store memory together "
          "are twice that and\nshould exceed the last-level cache"},
@@ -46,9 +47,9 @@ static const struct kvh_cli_args arguments = {
 	.command = "bench",
 	.usage = "bench [options]",
 	.about = "Measures put, get, exists and the worker against the limits of this machine: "
-                 "plain\n"
+		 "plain\n"
 		 "copy loops over the same memory, in the same process, interleaved. A missed "
-                 "target\n"
+		 "target\n"
 		 "is printed as such; only wrong bytes or a failed call fail the run.",
 	.options = options};
 
@@ -59,8 +60,8 @@ struct part {
 
 static const struct part parts[] = {{"copies", kvh_bench_copies},
                                     {"keys", kvh_bench_per_key},
-                                    {"space", kvh_bench_space},
-                                    {"worker", kvh_bench_worker}};
+                                    {"worker", kvh_bench_worker},
+                                    {"space", kvh_bench_space}};
 
 #define PART_COUNT (sizeof(parts) / sizeof(parts[0]))
 

@@ -14,7 +14,7 @@
 
 enum {
 	KVH_BENCH_ROUNDS_MAX = 101,
-	KVH_BENCH_ROUNDS_MIN = 3, /* of a case that the time limit cuts short */
+	KVH_BENCH_ROUNDS_MIN = 3, /* of a case that is out of its time; 1 when the whole run is */
 	KVH_BENCH_BATCH_KEYS = 64,
 	KVH_BENCH_HASH_BYTES = 32
 };
@@ -78,7 +78,7 @@ json_t *kvh_bench_machine(void);
 uint64_t kvh_bench_now(const struct kvh_bench *bench);
 /* Of all threads of this process, user and system. */
 double kvh_bench_cpu_seconds(void);
-/* Whether a case that began at case_ns and has done so many rounds goes on. */
+/* Whether a case that began at case_ns and has done so many measured rounds goes on. */
 bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint64_t case_ns,
                        uint64_t case_limit_ns);
 /* Pages of 2 MiB where the system gives them, all present. NULL: no memory. */
@@ -102,6 +102,9 @@ struct kvh_bench_objects {
 	struct kvh_value *values;
 	struct kvh_result *results;
 };
+
+/* A pool in this process with room for so many objects. Words are printed on failure. */
+bool kvh_bench_local_open(size_t count, size_t object_bytes, struct kvh_store **store);
 
 enum kvh_bench_op { KVH_BENCH_PUT, KVH_BENCH_GET, KVH_BENCH_EXISTS };
 

@@ -2,10 +2,28 @@
 /* The bench's objects: keys and values made once, then put, got and looked up 64 a call. */
 #include "bench.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+
+enum {
+	/* A pool is asked for so much for each object at least: it keeps one entry for so much. */
+	POOL_BYTES_PER_OBJECT = 16384,
+	POOL_SLACK_MIB = 64
+};
+
+bool kvh_bench_local_open(size_t count, size_t object_bytes, struct kvh_store **store)
+{
+	size_t bytes = object_bytes < POOL_BYTES_PER_OBJECT ? POOL_BYTES_PER_OBJECT : object_bytes;
+	struct kvh_error error = {0};
+	char url[64];
+
+	snprintf(url, sizeof(url), "local:?size=%zuMiB",
+	         count * bytes / KVH_BENCH_MIB + POOL_SLACK_MIB);
+	return kvh_bench_ok(url, kvh_store_open(url, NULL, store, &error), &error);
+}
 
 static bool intern_prefix(struct kvh_store *store, uint32_t *prefix_id)
 {

@@ -27,11 +27,11 @@ bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint
 {
 	uint64_t now_ns = kvh_bench_now(bench);
 
-	if (rounds_done >= bench->rounds)
-		return false;
-	if (rounds_done < KVH_BENCH_ROUNDS_MIN)
+	if (rounds_done == 0)
 		return true;
-	return now_ns - case_ns < case_limit_ns && now_ns - bench->started_ns < bench->limit_ns;
+	if (rounds_done >= bench->rounds || now_ns - bench->started_ns > bench->limit_ns)
+		return false;
+	return rounds_done < KVH_BENCH_ROUNDS_MIN || now_ns - case_ns < case_limit_ns;
 }
 
 unsigned char *kvh_bench_map(size_t bytes)

@@ -31,7 +31,7 @@ struct source {
  * than one. dst lies on a line, run_bytes is whole lines; src may lie anywhere.
  */
 typedef void (*copy_runs_fn)(unsigned char *dst, const unsigned char *src, size_t run_bytes,
-			     struct source ahead);
+                             struct source ahead);
 
 static void stream_line_sse2(unsigned char *dst, const unsigned char *src)
 {
@@ -49,7 +49,7 @@ static void stream_line_sse2(unsigned char *dst, const unsigned char *src)
 }
 
 static void copy_runs_sse2(unsigned char *dst, const unsigned char *src, size_t run_bytes,
-			   struct source ahead)
+                           struct source ahead)
 {
 	for (size_t at = 0; at < run_bytes; at += LINE_BYTES) {
 		if (at < ahead.bytes)
@@ -115,7 +115,7 @@ static struct source first_lines(const struct kvh_copy *ahead)
 
 /* memcpy takes the head up to dst's first whole line and the tail. */
 static void copy_streaming(copy_runs_fn copy_runs, const struct kvh_copy *copy,
-			   const struct kvh_copy *ahead)
+                           const struct kvh_copy *ahead)
 {
 	unsigned char *dst = copy->dst;
 	const unsigned char *src = copy->src;
@@ -157,13 +157,13 @@ bool kvh_copy_kernel_runs(enum kvh_copy_kernel kernel)
 }
 
 void kvh_copy_bytes(enum kvh_copy_kernel kernel, const struct kvh_copy *copy,
-		    const struct kvh_copy *ahead)
+                    const struct kvh_copy *ahead)
 {
 	if (copy->bytes < KVH_COPY_STREAM_BYTES_MIN || kernel == KVH_COPY_PORTABLE)
 		memcpy(copy->dst, copy->src, copy->bytes);
 	else
 		copy_streaming(kernel == KVH_COPY_AVX2 ? copy_runs_avx2 : copy_runs_sse2, copy,
-			       ahead);
+		               ahead);
 }
 
 void kvh_copy_fence(void)
@@ -179,7 +179,7 @@ bool kvh_copy_kernel_runs(enum kvh_copy_kernel kernel)
 }
 
 void kvh_copy_bytes(enum kvh_copy_kernel kernel, const struct kvh_copy *copy,
-		    const struct kvh_copy *ahead)
+                    const struct kvh_copy *ahead)
 {
 	(void)kernel;
 	(void)ahead;

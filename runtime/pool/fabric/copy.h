@@ -28,7 +28,7 @@ enum kvh_copy_kernel kvh_copy_kernel_best(void);
  * runs here. Any thread.
  */
 void kvh_copy_bytes(enum kvh_copy_kernel kernel, const struct kvh_copy *copy,
-		    const struct kvh_copy *ahead);
+                    const struct kvh_copy *ahead);
 
 /* Orders all stores of this thread's copies before its later stores (S-3). */
 void kvh_copy_fence(void);

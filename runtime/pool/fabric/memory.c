@@ -22,8 +22,8 @@ static struct segments segments_of(const struct kvh_value *value)
 		return (struct segments){.list = value->segments, .count = value->segment_count};
 	view = kvh_layout_get_view(value->layout);
 	return (struct segments){.templates = view->templates,
-				 .block_id = value->block_id,
-				 .count = view->template_count};
+	                         .block_id = value->block_id,
+	                         .count = view->template_count};
 }
 
 /* The product fits: the layout was checked for every block it has. */
@@ -37,12 +37,21 @@ static struct kvh_segment segment_at(const struct segments *segments, size_t ind
 	template = &segments->templates[index];
 	base = template->base;
 	return (struct kvh_segment){base + segments->block_id * template->stride_bytes,
-				    template->bytes};
+	                            template->bytes};
 }
+
+/* One call's constants. */
+struct move {
+	enum kvh_copy_kernel kernel;
+	enum kvh_fabric_direction direction;
+	struct segments segments;
+	unsigned char *extent;
+	const struct kvh_piece *next;
+};
 
 /* Segment index as a copy; extent: where its bytes lie there. */
 static struct kvh_copy copy_of(enum kvh_fabric_direction direction, const struct segments *segments,
-			       size_t index, unsigned char *extent)
+                               size_t index, unsigned char *extent)
 {
 	struct kvh_segment segment = segment_at(segments, index);
 
@@ -51,19 +60,18 @@ static struct kvh_copy copy_of(enum kvh_fabric_direction direction, const struct
 	return (struct kvh_copy){segment.addr, extent, segment.bytes};
 }
 
-/* What follows segment index - 1: the segment after it, or the next piece's first. */
-static struct kvh_copy ahead_of(enum kvh_fabric_direction direction,
-				const struct segments *segments, size_t index,
-				unsigned char *extent, const struct kvh_piece *next)
+/* What comes after the cursor: the segment that it names, or the next piece. */
+static struct kvh_copy ahead_of(const struct move *move, const struct kvh_piece_cursor *at)
 {
 	struct segments next_segments;
 
-	if (index < segments->count)
-		return copy_of(direction, segments, index, extent);
-	if (!next)
+	if (at->segment_index < move->segments.count)
+		return copy_of(move->direction, &move->segments, at->segment_index,
+		               move->extent + at->extent_done_bytes);
+	if (!move->next)
 		return (struct kvh_copy){0};
-	next_segments = segments_of(next->value);
-	return copy_of(direction, &next_segments, 0, next->extent);
+	next_segments = segments_of(move->next->value);
+	return copy_of(move->direction, &next_segments, 0, move->next->extent);
 }
 
 /* The part of a segment's copy from done_bytes on, at most bytes_max. */
@@ -72,55 +80,87 @@ static struct kvh_copy part_of(const struct kvh_copy *copy, size_t done_bytes, s
 	size_t left_bytes = copy->bytes - done_bytes;
 
 	return (struct kvh_copy){(unsigned char *)copy->dst + done_bytes,
-				 (const unsigned char *)copy->src + done_bytes,
-				 left_bytes < bytes_max ? left_bytes : bytes_max};
+	                         (const unsigned char *)copy->src + done_bytes,
+	                         left_bytes < bytes_max ? left_bytes : bytes_max};
+}
+
+/*
+ * Whole short segments in a row, from a segment's start: a tight loop, so that many of their cache
+ * misses overlap. Returns their bytes.
+ */
+static size_t move_short(const struct move *move, struct kvh_piece_cursor *at, size_t bytes_max)
+{
+	const struct segments segments = move->segments;
+	unsigned char *start = move->extent + at->extent_done_bytes;
+	unsigned char *end = start;
+	size_t index = at->segment_index;
+
+	for (; index < segments.count; index++) {
+		struct kvh_copy copy = copy_of(move->direction, &segments, index, end);
+
+		if (copy.bytes >= KVH_COPY_STREAM_BYTES_MIN || copy.bytes > bytes_max)
+			break;
+		memcpy(copy.dst, copy.src, copy.bytes);
+		end += copy.bytes;
+		bytes_max -= copy.bytes;
+	}
+	at->segment_index = index;
+	at->extent_done_bytes += (size_t)(end - start);
+	return (size_t)(end - start);
+}
+
+/* The segment at the cursor, or what is left of it and fits bytes_max. Returns its bytes. */
+static size_t move_long(const struct move *move, struct kvh_piece_cursor *at, size_t bytes_max)
+{
+	unsigned char *start = move->extent + at->extent_done_bytes - at->segment_done_bytes;
+	struct kvh_copy whole = copy_of(move->direction, &move->segments, at->segment_index, start);
+	struct kvh_copy part = part_of(&whole, at->segment_done_bytes, bytes_max);
+	struct kvh_copy ahead;
+
+	at->extent_done_bytes += part.bytes;
+	at->segment_done_bytes += part.bytes;
+	if (at->segment_done_bytes == whole.bytes) {
+		at->segment_index++;
+		at->segment_done_bytes = 0;
+	}
+	ahead = ahead_of(move, at);
+	kvh_copy_bytes(move->kernel, &part, &ahead);
+	return part.bytes;
 }
 
 bool kvh_fabric_memory_move(enum kvh_copy_kernel kernel, enum kvh_fabric_direction direction,
-			    const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
-			    size_t bytes_max, const struct kvh_piece *next)
+                            const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
+                            size_t bytes_max, const struct kvh_piece *next)
 {
-	const struct segments segments = segments_of(piece->value);
-	struct kvh_piece_cursor at = *cursor;
+	const struct move move = {.kernel = kernel,
+	                          .direction = direction,
+	                          .segments = segments_of(piece->value),
+	                          .extent = piece->extent,
+	                          .next = next};
 
-	while (at.segment_index < segments.count && bytes_max > 0) {
-		unsigned char *extent = piece->extent + at.extent_done_bytes;
-		struct kvh_copy whole =
-		    copy_of(direction, &segments, at.segment_index, extent - at.segment_done_bytes);
-		struct kvh_copy part = part_of(&whole, at.segment_done_bytes, bytes_max);
-
-		bytes_max -= part.bytes;
-		at.extent_done_bytes += part.bytes;
-		at.segment_done_bytes += part.bytes;
-		if (at.segment_done_bytes == whole.bytes) {
-			at.segment_index++;
-			at.segment_done_bytes = 0;
-		}
-		if (part.bytes < KVH_COPY_STREAM_BYTES_MIN) {
-			memcpy(part.dst, part.src, part.bytes);
-		} else {
-			struct kvh_copy ahead = ahead_of(direction, &segments, at.segment_index,
-							 extent + part.bytes, next);
-
-			kvh_copy_bytes(kernel, &part, &ahead);
-		}
+	for (;;) {
+		if (cursor->segment_done_bytes == 0)
+			bytes_max -= move_short(&move, cursor, bytes_max);
+		if (cursor->segment_index == move.segments.count)
+			return true;
+		if (bytes_max == 0)
+			return false;
+		bytes_max -= move_long(&move, cursor, bytes_max);
 	}
-	*cursor = at;
-	return at.segment_index == segments.count;
 }
 
 bool kvh_fabric_memory_put_some(const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
-				size_t bytes_max, const struct kvh_piece *next)
+                                size_t bytes_max, const struct kvh_piece *next)
 {
 	return kvh_fabric_memory_move(kvh_copy_kernel_best(), KVH_FABRIC_PUT, piece, cursor,
-				      bytes_max, next);
+	                              bytes_max, next);
 }
 
 bool kvh_fabric_memory_get_some(const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
-				size_t bytes_max, const struct kvh_piece *next)
+                                size_t bytes_max, const struct kvh_piece *next)
 {
 	return kvh_fabric_memory_move(kvh_copy_kernel_best(), KVH_FABRIC_GET, piece, cursor,
-				      bytes_max, next);
+	                              bytes_max, next);
 }
 
 void kvh_fabric_memory_put(const struct kvh_piece *piece, const struct kvh_piece *next)
