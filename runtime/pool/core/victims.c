@@ -269,14 +269,6 @@ uint32_t kvh_victims_head(const struct kvh_area *area)
 	return LOAD(area->fixed->victims.head);
 }
 
-bool kvh_victims_run_low(const struct kvh_area *area)
-{
-	const struct kvh_victims *victims = &area->fixed->victims;
-	uint32_t count = LOAD(victims->bounds[LOAD(victims->active) & 1].count);
-
-	return LOAD(victims->head) >= count - count / 8;
-}
-
 void kvh_victims_pass(struct kvh_area *area, uint32_t *cursor, bool for_good)
 {
 	if (for_good && *cursor == LOAD(area->fixed->victims.head))

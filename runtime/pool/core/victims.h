@@ -40,7 +40,5 @@ struct kvh_ranked kvh_victims_at(struct kvh_area *area, uint32_t *cursor, uint64
 void kvh_victims_pass(struct kvh_area *area, uint32_t *cursor, bool for_good)
 	KVH_REQUIRES(kvh_role_pool);
 uint32_t kvh_victims_head(const struct kvh_area *area);
-/* Whether it is time for a scan: an eighth or less is left. */
-bool kvh_victims_run_low(const struct kvh_area *area);
 
 #endif

@@ -262,6 +262,9 @@ static void a_cancelled_call_moves_nothing_and_leaves_no_reservation(void **stat
 	assert_int_equal(pool.memory[KIB], 0xee);
 	kvh_store_put(pool.store, &n.batch, NULL, &call);
 	assert_true(n.results[0].value < 0);
+	assert_int_equal(pool.ops.put(pool.self, &n.batch, &(struct kvh_put_options){0}, &call),
+	                 KVH_OK);
+	assert_int_equal(n.results[0].value, KVH_CANCELLED);
 	assert_false(has_number(&pool, 1));
 	assert_int_equal(pool_stats(&pool).reserved_objects, 0);
 	assert_int_equal(pool_stats(&pool).used_bytes, 4 * KIB);
