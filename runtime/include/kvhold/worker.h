@@ -277,6 +277,7 @@ struct kvh_lookup {
 	size_t hash_count;
 	kvh_deadline deadline_ns;
 	const struct kvh_cancel *cancel;
+	uint64_t cached_token_count; /* the engine has these; left out of the hit rate (B42) */
 };
 
 struct kvh_lookup_result {

@@ -276,7 +276,7 @@ static void where_heads_do_not_divide_keys_are_rank_local_in_another_namespace(v
 	rig_close(&rig);
 }
 
-/* proves: R-10, R-24 */
+/* proves: R-24 */
 static void another_identity_finds_nothing_of_the_old_one(void **state)
 {
 	static const char text[] = "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@";
@@ -335,7 +335,6 @@ static void jobs_of_the_old_identity_end_under_its_keys(void **state)
 	rig_close(&rig);
 }
 
-/* proves: R-10 */
 static void a_wrong_identity_leaves_the_old_one(void **state)
 {
 	static const char identity[KVH_IDENTITY_BYTES_MAX + 1];

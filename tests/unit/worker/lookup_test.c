@@ -247,7 +247,7 @@ static void groups_must_agree_on_the_hit(void **state)
 	rig_close(&rig);
 }
 
-/* proves: D-13 */
+/* proves: R-40 */
 static void wrong_lookups_are_refused(void **state)
 {
 	uint8_t hash[KVH_HASH_BYTES_MAX] = {0};

@@ -129,7 +129,6 @@ static uint64_t metric(struct rig *rig, const char *sample)
 	return strtoull(found + strlen(start), NULL, 10);
 }
 
-/* proves: B42 */
 static void metrics_are_valid_exposition_text(void **state)
 {
 	char text[1 << 15], again[1 << 15];
@@ -205,13 +204,42 @@ static void b42_lookups_count_tokens_and_failed_loads_are_apart(void **state)
 	rig_close(&rig);
 }
 
+/* proves: B42 */
+static void b42_what_the_engine_had_is_neither_query_nor_hit(void **state)
+{
+	struct kvh_lookup_result found = {.struct_bytes = sizeof(found)};
+	struct kvh_lookup lookup = {
+		.struct_bytes = sizeof(lookup), .token_count = 1000, .cached_token_count = 600};
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	for (unsigned i = 0; i < 50; i++)
+		rig_plant(&rig, 0, i, 1); /* 800 tokens: 600 local, 200 from the store */
+	rig_save_job(&rig, 1, "r", 1000);
+	lookup.hashes = rig.hashes;
+	lookup.hash_count = 62;
+	assert_int_equal(kvh_worker_lookup(rig.worker, &lookup, &found, NULL), KVH_OK);
+	assert_int_equal(found.hit_tokens, 800);
+	assert_int_equal(metric(&rig, "lookup_query_tokens_total"), 400);
+	assert_int_equal(metric(&rig, "lookup_hit_tokens_total"), 200);
+	/* The engine has more than the store: no hit of the store's, and nothing runs below 0. */
+	lookup.cached_token_count = 900;
+	assert_int_equal(kvh_worker_lookup(rig.worker, &lookup, &found, NULL), KVH_OK);
+	lookup.cached_token_count = UINT64_MAX;
+	assert_int_equal(kvh_worker_lookup(rig.worker, &lookup, &found, NULL), KVH_OK);
+	assert_int_equal(metric(&rig, "lookup_query_tokens_total"), 500);
+	assert_int_equal(metric(&rig, "lookup_hit_tokens_total"), 200);
+	rig_close(&rig);
+}
+
 static void to_hex(const uint8_t *bytes, size_t count, char *out)
 {
 	for (size_t i = 0; i < count; i++)
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-/* proves: B42 */
 static void log_lines_name_jobs_and_give_no_content_away(void **state)
 {
 	char hex[2 * KVH_HASH_BYTES_MAX + 1];
@@ -282,6 +310,7 @@ int main(void)
 		cmocka_unit_test(metrics_are_valid_exposition_text),
 		cmocka_unit_test(b42_what_was_not_saved_is_counted_by_reason),
 		cmocka_unit_test(b42_lookups_count_tokens_and_failed_loads_are_apart),
+		cmocka_unit_test(b42_what_the_engine_had_is_neither_query_nor_hit),
 		cmocka_unit_test(log_lines_name_jobs_and_give_no_content_away),
 		cmocka_unit_test(the_state_of_pressure_and_queues_is_shown),
 	};

@@ -27,7 +27,6 @@ static void end(struct rig *rig)
 	world_close(rig->world);
 }
 
-/* proves: R-10 */
 static void an_identity_is_needed_unless_the_caller_says_none(void **state)
 {
 	static const char identity[KVH_IDENTITY_BYTES_MAX + 1];
@@ -112,7 +111,7 @@ static void numbers_out_of_range(struct rig *rig)
 	}
 }
 
-/* proves: C-1, D-13 */
+/* proves: C-1 */
 static void every_number_of_the_configuration_has_its_range(void **state)
 {
 	struct rig rig;
@@ -183,7 +182,7 @@ static void groups_are_checked(void **state)
 	end(&rig);
 }
 
-/* proves: R-1, D-13 */
+/* proves: R-1 */
 static void names_that_make_no_key_are_refused(void **state)
 {
 	char longest[KVH_PREFIX_TEXT_BYTES_MAX + 1];
@@ -209,7 +208,6 @@ static void names_that_make_no_key_are_refused(void **state)
 	end(&rig);
 }
 
-/* proves: D-13 */
 static void null_arguments_of_open_are_refused(void **state)
 {
 	const struct kvh_device no_device = {.ops = NULL};
@@ -240,7 +238,6 @@ static void null_arguments_of_open_are_refused(void **state)
 	end(&rig);
 }
 
-/* proves: D-13 */
 static void a_store_that_can_not_intern_prefixes_is_named(void **state)
 {
 	struct rig rig;
@@ -286,7 +283,6 @@ static void caches_refused(struct rig *rig, struct plain_caches *plain, const ch
 	make_plain(plain);
 }
 
-/* proves: D-13 */
 static void caches_are_checked_all_or_nothing(void **state)
 {
 	struct plain_caches plain;
@@ -352,7 +348,6 @@ static void caches_are_checked_all_or_nothing(void **state)
 	end(&rig);
 }
 
-/* proves: D-13 */
 static void a_registration_that_fails_half_way_is_undone(void **state)
 {
 	struct plain_caches plain;
@@ -373,7 +368,6 @@ static void a_registration_that_fails_half_way_is_undone(void **state)
 	end(&rig);
 }
 
-/* proves: D-13 */
 static void a_group_without_a_region_is_refused(void **state)
 {
 	uint64_t block_counts[2] = {16, 16};
@@ -420,7 +414,6 @@ static int calls_in_a_child(struct rig *rig)
 	return wrong;
 }
 
-/* proves: D-13 */
 static void a_child_process_gets_nothing_done(void **state)
 {
 	struct rig rig;
