@@ -224,7 +224,7 @@ struct kvh_worker {
 	struct job_queue done KVH_GUARDED_BY(kvh_role_worker);
 	struct worker_job *doubt KVH_GUARDED_BY(kvh_role_worker);
 	size_t doubt_count KVH_GUARDED_BY(kvh_role_worker);
-	uint64_t next_doubt_ns KVH_GUARDED_BY(kvh_role_worker); /* when busy threads ask again */
+	uint64_t next_question_ns KVH_GUARDED_BY(kvh_role_worker); /* by a thread with jobs to do */
 	uint64_t queued_save_bytes KVH_GUARDED_BY(kvh_role_worker);
 	size_t live_jobs; /* not DONE */
 	struct sleepers sleeping_saves KVH_GUARDED_BY(kvh_role_worker);
@@ -303,6 +303,10 @@ void kvh_jobs_enter(struct kvh_worker *worker, struct worker_job *job)
 /* The job is terminal: out of the ledger, to poll. */
 void kvh_jobs_finish(struct kvh_worker *worker, struct worker_job *job, kvh_status status)
 	KVH_REQUIRES(kvh_role_worker);
+/* Wakes every thread that sleeps. */
+void kvh_jobs_wake_all(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_worker);
+/* Logs that the job will be in doubt; no lock held. */
+void kvh_jobs_log_doubt(struct kvh_worker *worker, const struct worker_job *job);
 /* The job ended with unquiet keys (D-23). */
 void kvh_jobs_doubt(struct kvh_worker *worker, struct worker_job *job, kvh_status status)
 	KVH_REQUIRES(kvh_role_worker);

@@ -286,6 +286,8 @@ void kvh_load_run(struct worker_thread *thread, struct worker_job *job)
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
 		             "load job %llu: ended before its last get with %d (%s)",
 		             (unsigned long long)job->job_id, status, kvh_strstatus(status));
+	if (run.unquiet)
+		kvh_jobs_log_doubt(worker, job);
 	kvh_worker_lock(worker);
 	worker->stats.running_jobs--;
 	if (run.unquiet)

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/fault.h"
+#include "base/logging.h"
 
 void kvh_queue_init(struct job_queue *queue)
 {
@@ -53,6 +54,12 @@ static void wake_one(struct kvh_worker *worker, bool is_load) KVH_REQUIRES(kvh_r
 	worker->stats.wakeups++;
 	worker->env->ops->cond_signal(worker->env->ctx,
 	                              is_load ? worker->load_ready : worker->save_ready);
+}
+
+void kvh_jobs_wake_all(struct kvh_worker *worker)
+{
+	worker->env->ops->cond_broadcast(worker->env->ctx, worker->save_ready);
+	worker->env->ops->cond_broadcast(worker->env->ctx, worker->load_ready);
 }
 
 void kvh_jobs_enter(struct kvh_worker *worker, struct worker_job *job)
@@ -105,16 +112,26 @@ void kvh_jobs_finish(struct kvh_worker *worker, struct worker_job *job, kvh_stat
 	tell_waiters(worker);
 }
 
+void kvh_jobs_log_doubt(struct kvh_worker *worker, const struct worker_job *job)
+{
+	kvh_log_line(&worker->log, KVH_LOG_WARN,
+	             "job %llu is in doubt: its bytes may still move; its blocks stay lent",
+	             (unsigned long long)job->job_id);
+}
+
 void kvh_jobs_doubt(struct kvh_worker *worker, struct worker_job *job, kvh_status status)
 {
 	job->state = JOB_DOUBT;
 	job->status = status;
 	job->next = worker->doubt;
 	if (!worker->doubt_count)
-		worker->next_doubt_ns = kvh_deadline_after(worker->env, 0);
+		worker->next_question_ns = kvh_deadline_after(worker->env, 0);
 	worker->doubt = job;
-	worker->doubt_count++;
 	worker->stats.in_doubt_jobs++;
+	/* Who fell asleep before knows of no job in doubt and set no time to ask about one. */
+	if (worker->doubt_count++ == 0)
+		kvh_jobs_wake_all(worker);
+	tell_waiters(worker);
 }
 
 void kvh_jobs_confirm(struct kvh_worker *worker)

@@ -175,6 +175,8 @@ static void end(struct save_run *run, kvh_status status, bool failed)
 	struct kvh_worker *worker = run->worker;
 	struct worker_job *job = run->job;
 
+	if (run->unquiet)
+		kvh_jobs_log_doubt(worker, job);
 	kvh_worker_lock(worker);
 	if (job->request) {
 		if (!failed && run->stop_tokens > job->request->saved_tokens)

@@ -19,7 +19,7 @@ static void settle_doubt(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_worker
 	kvh_status status;
 
 	worker->doubt = NULL;
-	worker->next_doubt_ns = kvh_deadline_after(worker->env, DOUBT_POLL_NS);
+	worker->next_question_ns = kvh_deadline_after(worker->env, DOUBT_POLL_NS);
 	kvh_worker_unlock(worker);
 	status = kvh_store_quiesce(worker->store, DEADLINE_PASSED);
 	kvh_worker_lock(worker);
@@ -55,6 +55,14 @@ static void sleep_for_job(struct worker_thread *thread) KVH_REQUIRES(kvh_role_wo
 		sleepers->signalled--;
 }
 
+/* Also when there are jobs to do: those in doubt must not wait for an idle thread. */
+static bool must_ask(const struct kvh_worker *worker, const struct job_queue *queue)
+	KVH_REQUIRES(kvh_role_worker)
+{
+	return worker->doubt &&
+	       (!queue->head || kvh_now_ns(worker->env) >= worker->next_question_ns);
+}
+
 /* NULL: the worker stops. */
 static struct worker_job *next_job(struct worker_thread *thread)
 {
@@ -65,14 +73,13 @@ static struct worker_job *next_job(struct worker_thread *thread)
 	if (worker->env->ops->between_jobs)
 		worker->env->ops->between_jobs(worker->env->ctx);
 	kvh_worker_lock(worker);
-	/* Also when there is always another job. */
-	if (worker->doubt && kvh_deadline_passed(worker->env, worker->next_doubt_ns))
-		settle_doubt(worker);
-	while (!(job = kvh_queue_pop(queue)) && !worker->stop) {
-		if (worker->doubt)
+	for (;;) {
+		if (must_ask(worker, queue))
 			settle_doubt(worker);
-		if (!queue->head && !worker->stop)
-			sleep_for_job(thread);
+		job = kvh_queue_pop(queue);
+		if (job || worker->stop)
+			break;
+		sleep_for_job(thread);
 	}
 	if (job) {
 		job->state = JOB_RUNNING;
@@ -126,8 +133,7 @@ void kvh_threads_stop(struct kvh_worker *worker)
 {
 	kvh_worker_lock(worker);
 	worker->stop = true;
-	worker->env->ops->cond_broadcast(worker->env->ctx, worker->save_ready);
-	worker->env->ops->cond_broadcast(worker->env->ctx, worker->load_ready);
+	kvh_jobs_wake_all(worker);
 	kvh_worker_unlock(worker);
 	for (size_t i = 0; i < worker->thread_count; i++) {
 		struct worker_thread *thread = &worker->threads[i];

@@ -180,15 +180,26 @@ static size_t count_left(struct kvh_worker *worker, const struct kvh_request_id 
 	return left;
 }
 
+/* Jobs that end by themselves; those in doubt may end only when their regions do (D-23). */
+static size_t count_moving(struct kvh_worker *worker, const struct kvh_request_id *request)
+	KVH_REQUIRES(kvh_role_worker)
+{
+	(void)request;
+	return worker->live_jobs - worker->doubt_count;
+}
+
+typedef size_t (*count_fn)(struct kvh_worker *worker, const struct kvh_request_id *request);
+
 /* Waits until none is left, to the deadline (0: none); returns how many are. */
-static size_t wait_left(struct kvh_worker *worker, const struct kvh_request_id *request,
-                        kvh_deadline deadline_ns) KVH_REQUIRES(kvh_role_worker)
+static size_t wait_left(struct kvh_worker *worker, count_fn count,
+                        const struct kvh_request_id *request, kvh_deadline deadline_ns)
+	KVH_REQUIRES(kvh_role_worker)
 {
 	const struct kvh_env *env = worker->env;
 	size_t left;
 
 	worker->change_waiters++;
-	while ((left = count_left(worker, request)) > 0) {
+	while ((left = count(worker, request)) > 0) {
 		uint64_t expiry_ns = worker->next_load_deadline_ns;
 		kvh_deadline until_ns = deadline_ns;
 
@@ -198,7 +209,7 @@ static size_t wait_left(struct kvh_worker *worker, const struct kvh_request_id *
 		    KVH_TIMEOUT) {
 			kvh_jobs_expire_loads(worker);
 			if (kvh_deadline_passed(env, deadline_ns)) {
-				left = count_left(worker, request);
+				left = count(worker, request);
 				break;
 			}
 		}
@@ -219,7 +230,7 @@ kvh_status kvh_worker_drain(struct kvh_worker *worker, const struct kvh_request_
 	    (!request->data || !request->bytes || request->bytes > KVH_REQUEST_BYTES_MAX))
 		return KVH_INVALID_PARAMS;
 	kvh_worker_lock(worker);
-	left = wait_left(worker, request, deadline_ns);
+	left = wait_left(worker, count_left, request, deadline_ns);
 	kvh_worker_unlock(worker);
 	if (left_jobs)
 		*left_jobs = left;
@@ -254,30 +265,33 @@ static kvh_deadline stop_deadline(const struct kvh_worker *worker)
 	return kvh_deadline_after(worker->env, (stop_ms + STOP_MARGIN_MS) * NS_PER_MS);
 }
 
-/* D-8: drains, then cancels, then waits for what can't be interrupted. */
-static size_t close_jobs(struct kvh_worker *worker, kvh_deadline deadline_ns, size_t *doubted)
+/* D-8: drains, then cancels, then waits for what can't be interrupted. False: some still run. */
+static bool close_jobs(struct kvh_worker *worker, kvh_deadline deadline_ns, size_t *left)
 {
-	size_t left;
+	bool ended;
 
 	kvh_worker_lock(worker);
 	worker->closing = true;
-	left = wait_left(worker, NULL, deadline_ns);
-	if (left) {
+	if (wait_left(worker, count_moving, NULL, deadline_ns)) {
 		cancel_all(worker);
-		left = wait_left(worker, NULL, stop_deadline(worker));
+		wait_left(worker, count_moving, NULL, stop_deadline(worker));
 	}
-	*doubted = worker->doubt_count;
+	ended = count_moving(worker, NULL) == 0;
+	*left = worker->live_jobs;
 	kvh_worker_unlock(worker);
-	return left;
+	return ended;
 }
 
 /* Gives the memory back; a store that can't yet keeps its region, and we its id. */
-static kvh_status release_memory(struct kvh_worker *worker)
+static kvh_status release_memory(struct kvh_worker *worker, kvh_deadline deadline_ns)
 {
+	kvh_deadline stop_ns = stop_deadline(worker);
+
+	if (deadline_ns && deadline_ns < stop_ns)
+		deadline_ns = stop_ns;
 	while (worker->region_count > 0) {
-		kvh_status status = kvh_store_unregister(worker->store,
-		                                         worker->regions[worker->region_count - 1],
-		                                         stop_deadline(worker));
+		kvh_status status = kvh_store_unregister(
+			worker->store, worker->regions[worker->region_count - 1], deadline_ns);
 
 		if (status)
 			return status;
@@ -293,18 +307,19 @@ static kvh_status release_memory(struct kvh_worker *worker)
 kvh_status kvh_worker_close(struct kvh_worker *worker, kvh_deadline deadline_ns, size_t *left_jobs)
 {
 	kvh_status status = kvh_worker_usable(worker);
-	size_t left, doubted;
+	size_t left = 0;
+	bool ended;
 
 	if (status)
 		return status;
-	left = close_jobs(worker, deadline_ns, &doubted);
+	ended = close_jobs(worker, deadline_ns, &left);
 	if (left_jobs)
 		*left_jobs = left;
-	if (left > doubted)
+	if (!ended)
 		return KVH_TIMEOUT;
 	kvh_threads_stop(worker);
 	kvh_caches_release(worker);
-	if (release_memory(worker))
+	if (release_memory(worker, deadline_ns))
 		return KVH_TIMEOUT;
 	kvh_worker_lock(worker);
 	kvh_jobs_confirm(worker);

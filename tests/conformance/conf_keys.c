@@ -280,7 +280,7 @@ static void the_largest_exists_batch_is_answered(void **state)
 	free(results);
 }
 
-/* proves: R-41 */
+/* proves: S-1 */
 static void clear_removes_all_and_counts_them(void **state)
 {
 	struct conf *conf = *state;

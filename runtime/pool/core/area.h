@@ -234,6 +234,19 @@ void kvh_area_format(void *memory, const struct kvh_geometry *geometry, uint64_t
 bool kvh_area_check(const void *memory, uint64_t bytes);
 void kvh_area_attach(struct kvh_area *area, void *memory);
 
+/* Counts that only the lock's holder changes: readers see old or new, no locked instruction. */
+static inline void kvh_count64(_Atomic uint64_t *word, uint64_t delta)
+{
+	atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed) + delta,
+	                      memory_order_relaxed);
+}
+
+static inline void kvh_count32(_Atomic uint32_t *word, uint32_t delta)
+{
+	atomic_store_explicit(word, atomic_load_explicit(word, memory_order_relaxed) + delta,
+	                      memory_order_relaxed);
+}
+
 static inline unsigned char *kvh_area_extent(const struct kvh_area *area, uint32_t unit)
 {
 	return area->payload + (uint64_t)unit * KVH_UNIT_BYTES;

@@ -148,7 +148,7 @@ bool kvh_core_token_ref(const struct kvh_core *core, const struct kvh_token *tok
 /* ---- remove ---------------------------------------------------------------------------- */
 
 static kvh_status remove_one(struct kvh_core *core, const struct kvh_stored_key *key,
-                             uint64_t now_unit)
+                             uint64_t now_unit) KVH_REQUIRES(kvh_role_pool)
 {
 	uint64_t ctl;
 	uint32_t slot = kvh_find_locked(core, key, &ctl);

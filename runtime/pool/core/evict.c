@@ -76,6 +76,7 @@ bool kvh_evict_collect(struct kvh_core *core, uint32_t slot, uint64_t rank_max, 
 
 /* Everything but the ring: the slot's last arrow, then what derives from it. */
 static void give_back(struct kvh_core *core, uint32_t slot, uint64_t ctl)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_stored_key key;
@@ -87,9 +88,8 @@ static void give_back(struct kvh_core *core, uint32_t slot, uint64_t ctl)
 	kvh_index_remove(area, kvh_stored_hash(area, key.word, key.prefix_id, core->hash_mask),
 	                 slot);
 	/* The record names nothing before its extent can be granted again (S-17). */
-	atomic_store(&area->slots[slot].ctl, kvh_ctl_free(ctl));
-	atomic_fetch_sub_explicit(&area->fixed->prefix_states[key.prefix_id].used_bytes, used_bytes,
-	                          memory_order_relaxed);
+	atomic_store_explicit(&area->slots[slot].ctl, kvh_ctl_free(ctl), memory_order_release);
+	kvh_count64(&area->fixed->prefix_states[key.prefix_id].used_bytes, -used_bytes);
 	kvh_extent_give(area, unit, slot);
 	kvh_slots_give(area, slot);
 }
@@ -106,7 +106,8 @@ static bool all_die(struct kvh_core *core, const uint32_t *slots, uint32_t count
 		struct kvh_slot *slot = &core->area.slots[slots[i]];
 		uint64_t ctl = atomic_load(&slot->ctl);
 
-		atomic_store(&slot->ctl, kvh_ctl_with_state(ctl, KVH_SLOT_DYING));
+		atomic_store_explicit(&slot->ctl, kvh_ctl_with_state(ctl, KVH_SLOT_DYING),
+		                      memory_order_release);
 	}
 	/* A reader that pinned before sees VALID and is seen here, or sees DYING and lets go. */
 	kvh_fence_full();
@@ -121,7 +122,7 @@ static bool all_die(struct kvh_core *core, const uint32_t *slots, uint32_t count
 	return !pinned;
 }
 
-static void leave(struct kvh_core *core, uint32_t slot)
+static void leave(struct kvh_core *core, uint32_t slot) KVH_REQUIRES(kvh_role_pool)
 {
 	/* In the ring before the extent is free (S-13). */
 	kvh_ring_push(&core->area, &core->area.slots[slot]);
@@ -141,11 +142,11 @@ bool kvh_evict(struct kvh_core *core, const struct kvh_evict_unit *unit, uint64_
 		leave(core, unit->slots[i]);
 	}
 	if (expired) {
-		atomic_fetch_add_explicit(&tally->expired_keys, 1, memory_order_relaxed);
+		kvh_count64(&tally->expired_keys, 1);
 		return true;
 	}
-	atomic_fetch_add_explicit(&tally->evicted_keys, unit->count, memory_order_relaxed);
-	atomic_fetch_add_explicit(&tally->evicted_bytes, bytes, memory_order_relaxed);
+	kvh_count64(&tally->evicted_keys, unit->count);
+	kvh_count64(&tally->evicted_bytes, bytes);
 	return true;
 }
 

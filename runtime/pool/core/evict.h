@@ -13,13 +13,14 @@ struct kvh_evict_unit {
 
 /* False: a member ranks above rank_max, so the unit is not as old as that. */
 bool kvh_evict_collect(struct kvh_core *core, uint32_t slot, uint64_t rank_max, uint64_t now_unit,
-                       struct kvh_evict_unit *unit);
+                       struct kvh_evict_unit *unit) KVH_REQUIRES(kvh_role_pool);
 /* False: something of it is pinned; nothing changed. */
-bool kvh_evict(struct kvh_core *core, const struct kvh_evict_unit *unit, uint64_t now_unit);
+bool kvh_evict(struct kvh_core *core, const struct kvh_evict_unit *unit, uint64_t now_unit)
+	KVH_REQUIRES(kvh_role_pool);
 /* One object, without its group. False: pinned. Counted as evicted or expired by the caller. */
-bool kvh_evict_alone(struct kvh_core *core, uint32_t slot);
+bool kvh_evict_alone(struct kvh_core *core, uint32_t slot) KVH_REQUIRES(kvh_role_pool);
 
 /* A RESERVED slot -> FREE, its extent back. False: it is not in this state any more (S-11). */
-bool kvh_release(struct kvh_core *core, uint32_t slot, uint64_t ctl);
+bool kvh_release(struct kvh_core *core, uint32_t slot, uint64_t ctl) KVH_REQUIRES(kvh_role_pool);
 
 #endif

@@ -41,34 +41,43 @@ void kvh_core_prepare(const struct kvh_core *core, const struct kvh_key *keys, s
 
 		kvh_index_begin(area, stored[i].hash, &search);
 		slot = kvh_index_next(area, &search);
+		stored[i].likely_slot = slot;
 		if (slot != KVH_NONE)
 			__builtin_prefetch(&area->slots[slot]);
 	}
 }
 
+/* Whether the slot is the VALID object of this key, its text apart; *ctl: then its ctl. */
+static bool slot_is_object(const struct kvh_core *core, uint32_t index,
+                           const struct kvh_stored_key *key, uint64_t now_unit, uint64_t *ctl)
+{
+	struct kvh_slot *slot = &core->area.slots[index];
+	uint64_t use;
+
+	*ctl = atomic_load_explicit(&slot->ctl, memory_order_acquire);
+	if (kvh_ctl_state(*ctl) != KVH_SLOT_VALID || !kvh_slot_has_key(slot, key))
+		return false;
+	use = atomic_load_explicit(&slot->use, memory_order_acquire);
+	/* The fields were this life's. */
+	return atomic_load_explicit(&slot->ctl, memory_order_relaxed) == *ctl &&
+	       !kvh_slot_expired(&core->area, *ctl, use, now_unit);
+}
+
 struct kvh_core_ref kvh_core_find(const struct kvh_core *core, const struct kvh_stored_key *key,
                                   uint32_t skip, uint64_t now_unit)
 {
+	struct kvh_core_ref ref = {.slot = key->likely_slot};
 	struct kvh_index_search search;
-	uint32_t index;
 
+	/* The record alone says whose it is: no second walk through the index. */
+	if (ref.slot != KVH_NONE && !key->text_bytes && !skip &&
+	    slot_is_object(core, ref.slot, key, now_unit, &ref.ctl))
+		return ref;
 	kvh_index_begin(&core->area, key->hash, &search);
-	while ((index = kvh_index_next(&core->area, &search)) != KVH_NONE) {
-		struct kvh_slot *slot = &core->area.slots[index];
-		uint64_t ctl = atomic_load_explicit(&slot->ctl, memory_order_acquire);
-		uint64_t use;
-
-		if (kvh_ctl_state(ctl) != KVH_SLOT_VALID || !kvh_slot_has_key(slot, key))
-			continue;
-		use = atomic_load_explicit(&slot->use, memory_order_acquire);
-		/* The fields were this life's. */
-		if (atomic_load_explicit(&slot->ctl, memory_order_relaxed) != ctl ||
-		    kvh_slot_expired(&core->area, ctl, use, now_unit))
-			continue;
-		if (skip-- == 0)
-			return (struct kvh_core_ref){.slot = index, .ctl = ctl};
-	}
-	return (struct kvh_core_ref){.slot = KVH_NONE};
+	while ((ref.slot = kvh_index_next(&core->area, &search)) != KVH_NONE)
+		if (slot_is_object(core, ref.slot, key, now_unit, &ref.ctl) && skip-- == 0)
+			return ref;
+	return ref;
 }
 
 /* ---- pins ------------------------------------------------------------------------------ */

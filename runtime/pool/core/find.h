@@ -10,6 +10,6 @@
  * the digest has to do), and its ctl. KVH_NONE: the key is free. Lock held.
  */
 uint32_t kvh_find_locked(const struct kvh_core *core, const struct kvh_stored_key *key,
-                         uint64_t *ctl);
+                         uint64_t *ctl) KVH_REQUIRES(kvh_role_pool);
 
 #endif

@@ -3,6 +3,7 @@
 #ifndef KVH_POOL_CORE_INDEX_H
 #define KVH_POOL_CORE_INDEX_H
 
+#include "base/lock.h"
 #include "pool/core/area.h"
 
 /* Where a search stands; begin with kvh_index_begin. */
@@ -28,8 +29,10 @@ static inline void kvh_index_begin(const struct kvh_area *area, uint64_t hash,
 uint32_t kvh_index_next(const struct kvh_area *area, struct kvh_index_search *search);
 
 /* Lock held. A slot is in at most once; there are more entries than slots. */
-void kvh_index_insert(struct kvh_area *area, uint64_t hash, uint32_t slot);
+void kvh_index_insert(struct kvh_area *area, uint64_t hash, uint32_t slot)
+	KVH_REQUIRES(kvh_role_pool);
 /* Nothing happens if the slot is not in. */
-void kvh_index_remove(struct kvh_area *area, uint64_t hash, uint32_t slot);
+void kvh_index_remove(struct kvh_area *area, uint64_t hash, uint32_t slot)
+	KVH_REQUIRES(kvh_role_pool);
 
 #endif

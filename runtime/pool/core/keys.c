@@ -47,10 +47,14 @@ void kvh_stored_key_make(const struct kvh_area *area, const struct kvh_key *key,
 	unsigned char bytes[STORED_BYTES] = {0};
 	bool any = prefix_hash_bytes(area, key->prefix_id) == 0;
 
+	stored->likely_slot = KVH_NONE;
 	stored->text_bytes = 0;
 	stored->text = NULL;
 	if (key->hash_bytes > (any ? ANY_RAW_BYTES_MAX : STORED_BYTES))
 		digest(key, bytes, stored);
+	else if (key->hash_bytes == STORED_BYTES)
+		memcpy(bytes, key->hash,
+		       STORED_BYTES); /* the usual length, known to the compiler */
 	else
 		memcpy(bytes, key->hash, key->hash_bytes);
 	if (any)

@@ -30,7 +30,7 @@ static void reset_index(struct kvh_area *area)
 	}
 }
 
-static void reset_derived(struct kvh_core *core)
+static void reset_derived(struct kvh_core *core) KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 
@@ -67,6 +67,7 @@ static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
 		key->word[i] = LOAD(slot->word[i]);
 	key->prefix_id = LOAD(slot->prefix_id);
 	key->hash = kvh_stored_hash(&core->area, key->word, key->prefix_id, core->hash_mask);
+	key->likely_slot = KVH_NONE;
 	key->text_bytes = kvh_slot_text_bytes(&core->area, slot);
 	key->text =
 		kvh_area_extent(&core->area, LOAD(slot->extent_unit)) + LOAD(slot->length_bytes);
@@ -74,6 +75,7 @@ static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
 
 /* The slot keeps its extent. False: its record is bad, or another slot has its key or extent. */
 static bool adopt(struct kvh_core *core, uint32_t index, uint64_t ctl, bool indexed)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_slot *slot = &area->slots[index];
@@ -94,9 +96,8 @@ static bool adopt(struct kvh_core *core, uint32_t index, uint64_t ctl, bool inde
 		kvh_index_insert(area, key.hash, index);
 	extent_bytes =
 		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
-	atomic_fetch_add_explicit(&area->fixed->prefix_states[key.prefix_id].used_bytes,
-	                          extent_bytes, memory_order_relaxed);
-	atomic_fetch_add_explicit(&area->fixed->tally.used_slots, 1, memory_order_relaxed);
+	kvh_count64(&area->fixed->prefix_states[key.prefix_id].used_bytes, extent_bytes);
+	kvh_count32(&area->fixed->tally.used_slots, 1);
 	return true;
 }
 
@@ -112,6 +113,7 @@ static bool in_quarantine(const struct kvh_area *area, uint64_t ctl, uint64_t no
 }
 
 static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl, uint64_t now_ns)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	bool live = kvh_owner_is_live(&core->area, ctl);
 
@@ -126,6 +128,7 @@ static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl
 
 /* False: the slot is to be FREE. */
 static bool rebuild_slot(struct kvh_core *core, uint32_t index, uint64_t now_ns)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_slot *slot = &area->slots[index];
@@ -154,7 +157,7 @@ static bool rebuild_slot(struct kvh_core *core, uint32_t index, uint64_t now_ns)
 	default:
 		break;
 	}
-	atomic_fetch_add(&area->fixed->tally.dropped_slots, 1);
+	kvh_count64(&area->fixed->tally.dropped_slots, 1);
 	return false;
 }
 

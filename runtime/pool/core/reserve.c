@@ -24,7 +24,7 @@ enum room {
 
 /* What the key's present state says; KVH_OK: it is free to be reserved. */
 static kvh_status present_status(struct kvh_core *core, struct kvh_reserve_key *key,
-                                 uint64_t now_ns)
+                                 uint64_t now_ns) KVH_REQUIRES(kvh_role_pool)
 {
 	uint64_t ctl, now_unit = kvh_time_unit(now_ns);
 	uint32_t slot = kvh_find_locked(core, key->key, &ctl);
@@ -41,7 +41,7 @@ static kvh_status present_status(struct kvh_core *core, struct kvh_reserve_key *
 	                     now_unit)) {
 		if (!kvh_evict_alone(core, slot))
 			return KVH_BUSY;
-		atomic_fetch_add(&core->area.fixed->tally.expired_keys, 1);
+		kvh_count64(&core->area.fixed->tally.expired_keys, 1);
 		return KVH_OK;
 	}
 	key->ref = (struct kvh_core_ref){.slot = slot, .ctl = ctl};
@@ -97,6 +97,7 @@ static void look_through(struct kvh_core *core, struct kvh_reserve *reserve, uin
 
 /* Evicts the span's objects, newest first, until it is empty, the turn is over or one stays. */
 static enum room drain(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t now_unit)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	uint32_t region = reserve->drain_plus_1 - 1;
 	struct kvh_evict_unit unit;
@@ -121,6 +122,7 @@ static enum room drain(struct kvh_core *core, struct kvh_reserve *reserve, uint6
 
 /* Nothing can be evicted in order: what can be at all goes, slot by slot (S-14). */
 static enum room sweep(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t now_unit)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_evict_unit unit;
 
@@ -161,7 +163,7 @@ static enum room list_is_over(struct kvh_core *core, struct kvh_reserve *reserve
 
 /* same_size: an extent of this many units is missing; 0: a slot is. */
 static enum room evict_oldest(struct kvh_core *core, struct kvh_reserve *reserve,
-                              uint32_t same_size, uint64_t now_unit)
+                              uint32_t same_size, uint64_t now_unit) KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_ranked victim = kvh_victims_at(area, &reserve->cursor, now_unit);
@@ -205,7 +207,7 @@ static void begin_search(struct kvh_core *core, struct kvh_reserve *reserve)
 }
 
 static enum room make_room(struct kvh_core *core, struct kvh_reserve *reserve, uint32_t same_size,
-                           uint64_t now_unit)
+                           uint64_t now_unit) KVH_REQUIRES(kvh_role_pool)
 {
 	if (!reserve->victims_left)
 		return ROOM_LATER;
@@ -235,6 +237,7 @@ static void end_search(struct kvh_core *core, struct kvh_reserve *reserve)
 
 static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
                       struct kvh_reserve_key *key, uint32_t slot, uint32_t unit)
+	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
 	struct kvh_slot *at = &area->slots[slot];
@@ -248,10 +251,9 @@ static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
 	atomic_store_explicit(&at->use,
 	                      reserve->until_unit ? kvh_until_code(reserve->until_unit) : 0,
 	                      memory_order_relaxed);
-	atomic_store(&at->ctl, ctl);
+	atomic_store_explicit(&at->ctl, ctl, memory_order_release);
 	kvh_index_insert(area, key->key->hash, slot);
-	atomic_fetch_add_explicit(&area->fixed->prefix_states[key->key->prefix_id].used_bytes,
-	                          extent_bytes, memory_order_relaxed);
+	kvh_count64(&area->fixed->prefix_states[key->key->prefix_id].used_bytes, extent_bytes);
 	atomic_fetch_add_explicit(&area->fixed->sessions[core->session].reserved_slots, 1,
 	                          memory_order_relaxed);
 	key->ref = (struct kvh_core_ref){.slot = slot, .ctl = ctl};
@@ -261,7 +263,7 @@ static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
 /* False: *same_size says what is missing (evict_oldest). */
 static bool try_room(struct kvh_core *core, const struct kvh_reserve *reserve,
                      struct kvh_reserve_key *key, const struct kvh_size_class *size,
-                     uint32_t *same_size)
+                     uint32_t *same_size) KVH_REQUIRES(kvh_role_pool)
 {
 	uint32_t slot = kvh_slots_take(&core->area);
 	uint32_t unit;
@@ -281,7 +283,7 @@ static bool try_room(struct kvh_core *core, const struct kvh_reserve *reserve,
 
 static enum room find_room(struct kvh_core *core, struct kvh_reserve *reserve,
                            struct kvh_reserve_key *key, const struct kvh_size_class *size,
-                           uint64_t now_unit)
+                           uint64_t now_unit) KVH_REQUIRES(kvh_role_pool)
 {
 	enum room room = ROOM_TRY;
 	uint32_t same_size = 0;
@@ -298,7 +300,7 @@ static enum room find_room(struct kvh_core *core, struct kvh_reserve *reserve,
 
 /* Says why the key can't be stored, or KVH_OK and its class. */
 static kvh_status size_status(struct kvh_core *core, const struct kvh_reserve_key *key,
-                              struct kvh_size_class *size)
+                              struct kvh_size_class *size) KVH_REQUIRES(kvh_role_pool)
 {
 	uint64_t bytes = key->length_bytes + key->key->text_bytes;
 	uint64_t extent_bytes;
@@ -316,7 +318,7 @@ static kvh_status size_status(struct kvh_core *core, const struct kvh_reserve_ke
 
 /* False: the turn is over before the key has its status. */
 static bool reserve_one(struct kvh_core *core, struct kvh_reserve *reserve,
-                        struct kvh_reserve_key *key, uint64_t now_ns)
+                        struct kvh_reserve_key *key, uint64_t now_ns) KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_size_class size;
 

@@ -3,10 +3,11 @@
 #ifndef KVH_POOL_CORE_SESSIONS_H
 #define KVH_POOL_CORE_SESSIONS_H
 
+#include "base/lock.h"
 #include "pool/core/slots.h"
 
 /* A new live session's index; KVH_NONE: all are taken. Lock held. */
-uint32_t kvh_session_open(struct kvh_area *area);
+uint32_t kvh_session_open(struct kvh_area *area) KVH_REQUIRES(kvh_role_pool);
 bool kvh_session_is_live(const struct kvh_area *area, uint32_t session);
 
 /* Bits of the pin blocks in use, and a block's index; KVH_NONE: all are in use. Any thread. */

@@ -106,7 +106,7 @@ static uint32_t take_new(struct kvh_area *area)
 	if (slot >= area->geometry.slot_count)
 		return KVH_NONE;
 	atomic_store_explicit(&area->super->slots_ever, slot + 1, memory_order_release);
-	atomic_fetch_add_explicit(&area->fixed->tally.used_slots, 1, memory_order_relaxed);
+	kvh_count32(&area->fixed->tally.used_slots, 1);
 	return slot;
 }
 
@@ -120,7 +120,7 @@ uint32_t kvh_slots_take(struct kvh_area *area)
 	atomic_store_explicit(&tally->free_slot,
 	                      atomic_load_explicit(&area->links[slot].next, memory_order_relaxed),
 	                      memory_order_relaxed);
-	atomic_fetch_add_explicit(&tally->used_slots, 1, memory_order_relaxed);
+	kvh_count32(&tally->used_slots, 1);
 	return slot;
 }
 
@@ -132,5 +132,5 @@ void kvh_slots_give(struct kvh_area *area, uint32_t slot)
 	                      atomic_load_explicit(&tally->free_slot, memory_order_relaxed),
 	                      memory_order_relaxed);
 	atomic_store_explicit(&tally->free_slot, slot, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&tally->used_slots, 1, memory_order_relaxed);
+	kvh_count32(&tally->used_slots, -UINT32_C(1));
 }

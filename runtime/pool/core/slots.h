@@ -3,6 +3,7 @@
 #ifndef KVH_POOL_CORE_SLOTS_H
 #define KVH_POOL_CORE_SLOTS_H
 
+#include "base/lock.h"
 #include "pool/core/area.h"
 
 /* ctl = generation 40 | owner 12 | state 4 | flags 8. The owner is a session's index + 1. */
@@ -134,8 +135,9 @@ struct kvh_stored_key {
 	uint64_t word[KVH_STORED_WORDS];
 	uint64_t hash; /* where the index looks; tag in the high half */
 	uint32_t prefix_id;
-	uint32_t text_bytes; /* above 0: word holds a digest, the text lies after the payload */
-	const uint8_t *text; /* borrowed */
+	uint32_t likely_slot; /* where it was a moment ago; KVH_NONE: unknown */
+	uint32_t text_bytes;  /* above 0: word holds a digest, the text lies after the payload */
+	const uint8_t *text;  /* borrowed */
 };
 
 /*
@@ -157,7 +159,7 @@ uint32_t kvh_slot_check(const struct kvh_slot *slot, uint64_t generation);
 
 /* Fills a FREE slot's fields, check word last. Lock held. */
 void kvh_slot_fill(struct kvh_slot *slot, const struct kvh_stored_key *key, uint32_t extent_unit,
-                   uint32_t length_bytes);
+                   uint32_t length_bytes) KVH_REQUIRES(kvh_role_pool);
 
 /* Slots from here on were never used. Bounded: the word may come from a file (S-15). */
 static inline uint32_t kvh_slots_ever(const struct kvh_area *area)
@@ -168,7 +170,7 @@ static inline uint32_t kvh_slots_ever(const struct kvh_area *area)
 }
 
 /* Takes and gives back free slots. Lock held. KVH_NONE: all are used. */
-uint32_t kvh_slots_take(struct kvh_area *area);
-void kvh_slots_give(struct kvh_area *area, uint32_t slot);
+uint32_t kvh_slots_take(struct kvh_area *area) KVH_REQUIRES(kvh_role_pool);
+void kvh_slots_give(struct kvh_area *area, uint32_t slot) KVH_REQUIRES(kvh_role_pool);
 
 #endif

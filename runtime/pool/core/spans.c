@@ -191,6 +191,15 @@ static bool wastes_little(const struct kvh_area *area, uint32_t regions, uint32_
 	return units >= extent_units && units % extent_units * TAIL_SHARE <= units;
 }
 
+/* The span has an extent more to give. */
+static void span_opens(struct kvh_class_state *class, uint32_t region, bool was_full)
+{
+	if (was_full)
+		kvh_count32(&class->open_spans, 1);
+	if (LOAD(class->open_spans) == 1 || region < LOAD(class->hint_region))
+		STORE(class->hint_region, region);
+}
+
 static uint32_t make_span(struct kvh_area *area, const struct kvh_size_class *size,
                           uint32_t regions)
 {
@@ -202,9 +211,7 @@ static uint32_t make_span(struct kvh_area *area, const struct kvh_size_class *si
 	empty_span(area, region, regions);
 	for (uint32_t i = 0; i < regions; i++)
 		STORE(area->shapes[region + i], kvh_shape_make(size->extent_units, regions, i));
-	if (!atomic_fetch_add_explicit(&class->open_spans, 1, memory_order_relaxed) ||
-	    LOAD(class->hint_region) > region)
-		STORE(class->hint_region, region);
+	span_opens(class, region, true);
 	return region;
 }
 
@@ -292,21 +299,10 @@ uint32_t kvh_extent_take(struct kvh_area *area, const struct kvh_size_class *siz
 	extent = take_bit(area, region);
 	STORE(state->used_extents, LOAD(state->used_extents) + 1);
 	if (LOAD(state->used_extents) == span_extents(area, region))
-		atomic_fetch_sub_explicit(&area->fixed->classes[size->index].open_spans, 1,
-		                          memory_order_relaxed);
+		kvh_count32(&area->fixed->classes[size->index].open_spans, -UINT32_C(1));
 	link_slot(area, region, slot);
-	atomic_fetch_add_explicit(&area->fixed->tally.used_units, size->extent_units,
-	                          memory_order_relaxed);
+	kvh_count64(&area->fixed->tally.used_units, size->extent_units);
 	return region * area->geometry.region_units + extent * size->extent_units;
-}
-
-/* The span has one extent more to give. */
-static void span_opens(struct kvh_class_state *class, uint32_t region, bool was_full)
-{
-	if (was_full && !atomic_fetch_add_explicit(&class->open_spans, 1, memory_order_relaxed))
-		STORE(class->hint_region, region);
-	if (region < LOAD(class->hint_region))
-		STORE(class->hint_region, region);
 }
 
 void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
@@ -325,14 +321,13 @@ void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
 	if (extent / 64 < LOAD(state->hint_word))
 		STORE(state->hint_word, extent / 64);
 	STORE(state->used_extents, LOAD(state->used_extents) - 1);
-	atomic_fetch_sub_explicit(&area->fixed->tally.used_units, extent_units,
-	                          memory_order_relaxed);
+	kvh_count64(&area->fixed->tally.used_units, -(uint64_t)extent_units);
 	if (LOAD(state->used_extents)) {
 		span_opens(class, region, was_full);
 		return;
 	}
 	if (!was_full)
-		atomic_fetch_sub_explicit(&class->open_spans, 1, memory_order_relaxed);
+		kvh_count32(&class->open_spans, -UINT32_C(1));
 	drop_span(area, region);
 }
 
@@ -411,8 +406,7 @@ bool kvh_extent_claim(struct kvh_area *area, uint32_t unit, uint32_t units_min, 
 	STORE(*word, LOAD(*word) | UINT64_C(1) << extent % 64);
 	STORE(area->regions[region].used_extents, LOAD(area->regions[region].used_extents) + 1);
 	link_slot(area, region, slot);
-	atomic_fetch_add_explicit(&area->fixed->tally.used_units, extent_units,
-	                          memory_order_relaxed);
+	kvh_count64(&area->fixed->tally.used_units, extent_units);
 	return true;
 }
 

@@ -6,6 +6,7 @@
 #ifndef KVH_POOL_CORE_SPANS_H
 #define KVH_POOL_CORE_SPANS_H
 
+#include "base/lock.h"
 #include "pool/core/area.h"
 
 /*
@@ -45,15 +46,17 @@ uint32_t kvh_units_of(const struct kvh_area *area, uint64_t bytes);
  * The class of an object of this many units: exact while exact classes are free, else rounded up.
  * Lock held. False: it could never fit.
  */
-bool kvh_class_of(struct kvh_area *area, uint32_t units, struct kvh_size_class *size);
+bool kvh_class_of(struct kvh_area *area, uint32_t units, struct kvh_size_class *size)
+	KVH_REQUIRES(kvh_role_pool);
 
 /*
  * An extent of the class, in an open span or a new one; KVH_NONE: there is no room. tight: also a
  * span that wastes more of its tail than 1/16. Lock held; the extent is then the slot's.
  */
 uint32_t kvh_extent_take(struct kvh_area *area, const struct kvh_size_class *size, bool tight,
-                         uint32_t slot);
-void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot);
+                         uint32_t slot) KVH_REQUIRES(kvh_role_pool);
+void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
+	KVH_REQUIRES(kvh_role_pool);
 
 /* First region of the span that an extent lies in. */
 uint32_t kvh_span_of(const struct kvh_area *area, uint32_t unit);
@@ -66,10 +69,11 @@ uint32_t kvh_span_next_slot(const struct kvh_area *area, uint32_t slot);
 /* ---- rebuild --------------------------------------------------------------------------- */
 
 /* Takes back shapes that don't fit each other (S-15) and marks all spans empty. */
-void kvh_spans_reset(struct kvh_area *area);
+void kvh_spans_reset(struct kvh_area *area) KVH_REQUIRES(kvh_role_pool);
 /* Marks an extent that a slot names as its own. False: it is no extent, or another one's. */
-bool kvh_extent_claim(struct kvh_area *area, uint32_t unit, uint32_t units_min, uint32_t slot);
+bool kvh_extent_claim(struct kvh_area *area, uint32_t unit, uint32_t units_min, uint32_t slot)
+	KVH_REQUIRES(kvh_role_pool);
 /* After all claims: empty spans return, class states follow. */
-void kvh_spans_settle(struct kvh_area *area);
+void kvh_spans_settle(struct kvh_area *area) KVH_REQUIRES(kvh_role_pool);
 
 #endif

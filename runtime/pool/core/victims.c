@@ -11,6 +11,7 @@ enum {
 	LIST_SHARE = 4, /* of all slots: a scan costs this many slots a victim */
 	LIST_MIN = 64,
 	PREFETCH_VICTIMS = 4,
+	SAMPLES_MAX = 512,
 	RADIX_BITS = 11
 };
 
@@ -140,6 +141,17 @@ struct scan {
 	uint64_t change_unit;
 };
 
+/* Whatever is left out ranks at the new bound or behind it. */
+static void keep_lowest(struct kvh_core *core, struct scan *scan)
+{
+	select_lowest(core->scratch, scan->count, core->victims_max);
+	scan->count = core->victims_max;
+	scan->bound_rank = 0;
+	for (size_t i = 0; i < scan->count; i++)
+		if (core->scratch[i].rank >= scan->bound_rank)
+			scan->bound_rank = core->scratch[i].rank + 1;
+}
+
 static void scan_slot(struct kvh_core *core, uint32_t index, uint64_t now_unit, struct scan *scan)
 {
 	struct kvh_slot *slot = &core->area.slots[index];
@@ -160,30 +172,51 @@ static void scan_slot(struct kvh_core *core, uint32_t index, uint64_t now_unit, 
 	core->scratch[scan->count++] = (struct kvh_ranked){.rank = rank, .slot = index};
 	if (scan->count < 2 * (size_t)core->victims_max)
 		return;
-	select_lowest(core->scratch, scan->count, core->victims_max);
-	scan->count = core->victims_max;
-	scan->bound_rank = 0;
-	for (size_t i = 0; i < scan->count; i++)
-		if (core->scratch[i].rank >= scan->bound_rank)
-			scan->bound_rank = core->scratch[i].rank + 1;
+	keep_lowest(core, scan);
+}
+
+/*
+ * A rank that about victims_max objects are below, from a sample; UINT64_MAX: there are hardly
+ * more. Saves most of the sorting; whatever it is, the list stays complete below it.
+ */
+static uint64_t guess_bound(struct kvh_core *core, uint64_t from_rank, uint64_t now_unit)
+{
+	uint64_t ever = kvh_slots_ever(&core->area);
+	uint64_t samples = core->victims_max < SAMPLES_MAX ? core->victims_max : SAMPLES_MAX;
+	struct scan sample = {.from_rank = from_rank, .bound_rank = UINT64_MAX};
+	uint64_t place;
+
+	if (ever < 4 * samples)
+		return UINT64_MAX;
+	for (uint64_t i = 0; i < samples; i++)
+		scan_slot(core, (uint32_t)(i * ever / samples), now_unit, &sample);
+	sort_by_rank(core->scratch, core->scratch + core->victims_max, sample.count);
+	place = samples * core->victims_max / ever;
+	return place < sample.count ? core->scratch[place].rank : UINT64_MAX;
+}
+
+static struct scan scan_below(struct kvh_core *core, uint64_t from_rank, uint64_t bound_rank,
+                              uint64_t now_unit)
+{
+	struct scan scan = {
+		.from_rank = from_rank, .bound_rank = bound_rank, .change_unit = UINT64_MAX};
+
+	for (uint32_t i = 0; i < kvh_slots_ever(&core->area); i++)
+		scan_slot(core, i, now_unit, &scan);
+	if (scan.count > core->victims_max)
+		keep_lowest(core, &scan);
+	return scan;
 }
 
 static struct scan scan_slots(struct kvh_core *core, uint64_t from_rank, uint64_t now_unit)
 {
-	struct scan scan = {
-		.from_rank = from_rank, .bound_rank = UINT64_MAX, .change_unit = UINT64_MAX};
+	uint64_t bound_rank = guess_bound(core, from_rank, now_unit);
+	struct scan scan = scan_below(core, from_rank, bound_rank, now_unit);
 
-	for (uint32_t i = 0; i < kvh_slots_ever(&core->area); i++)
-		scan_slot(core, i, now_unit, &scan);
-	if (scan.count > core->victims_max) {
-		select_lowest(core->scratch, scan.count, core->victims_max);
-		scan.count = core->victims_max;
-		scan.bound_rank = 0;
-	}
+	/* A bad guess is right, too, but its list would soon be used up. */
+	if (bound_rank != UINT64_MAX && scan.count <= core->victims_max / 4)
+		scan = scan_below(core, from_rank, UINT64_MAX, now_unit);
 	sort_by_rank(core->scratch, core->scratch + core->victims_max, scan.count);
-	/* Whatever was left out ranks behind the last one. */
-	if (scan.bound_rank != UINT64_MAX)
-		scan.bound_rank = core->scratch[scan.count - 1].rank + 1;
 	return scan;
 }
 
@@ -234,14 +267,6 @@ bool kvh_victims_fill(struct kvh_core *core, uint64_t from_rank, uint64_t now_ns
 uint32_t kvh_victims_head(const struct kvh_area *area)
 {
 	return LOAD(area->fixed->victims.head);
-}
-
-bool kvh_victims_run_low(const struct kvh_area *area)
-{
-	const struct kvh_victims *victims = &area->fixed->victims;
-	uint32_t count = LOAD(victims->bounds[LOAD(victims->active) & 1].count);
-
-	return LOAD(victims->head) >= count - count / 8;
 }
 
 void kvh_victims_pass(struct kvh_area *area, uint32_t *cursor, bool for_good)

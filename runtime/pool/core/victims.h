@@ -34,11 +34,11 @@ bool kvh_victims_fill(struct kvh_core *core, uint64_t from_rank, uint64_t now_ns
  * The oldest object at or behind *cursor that is VALID and unused since the scan; *cursor then
  * stands at it. slot KVH_NONE: the list is over, only a scan knows more. Lock held.
  */
-struct kvh_ranked kvh_victims_at(struct kvh_area *area, uint32_t *cursor, uint64_t now_unit);
+struct kvh_ranked kvh_victims_at(struct kvh_area *area, uint32_t *cursor, uint64_t now_unit)
+	KVH_REQUIRES(kvh_role_pool);
 /* Passes the entry at *cursor; for good if nothing before it is still a victim. Lock held. */
-void kvh_victims_pass(struct kvh_area *area, uint32_t *cursor, bool for_good);
+void kvh_victims_pass(struct kvh_area *area, uint32_t *cursor, bool for_good)
+	KVH_REQUIRES(kvh_role_pool);
 uint32_t kvh_victims_head(const struct kvh_area *area);
-/* Whether it is time for a scan: an eighth or less is left. */
-bool kvh_victims_run_low(const struct kvh_area *area);
 
 #endif

@@ -101,9 +101,10 @@ static void reserve(struct put *put, struct put_turn *turn)
 	                              .flags = put->slot_flags,
 	                              .until_unit = put->until_unit};
 	enum kvh_reserve_step step;
-	kvh_status stop = KVH_OK;
+	/* Before it evicts for a call that nobody waits for. */
+	kvh_status stop = kvh_local_stop(put->local, put->call);
 
-	do {
+	while (!stop) {
 		step = kvh_core_reserve(&put->local->core, &reserve, kvh_now_ns(put->local->env),
 		                        kvh_local_deadline(put->call));
 		if (step == KVH_RESERVE_DONE)
@@ -111,7 +112,7 @@ static void reserve(struct put *put, struct put_turn *turn)
 		stop = stop_status(step, put);
 		if (!stop && step == KVH_RESERVE_WAIT)
 			kvh_local_nap(put->local);
-	} while (!stop);
+	}
 	for (; reserve.next < turn->count; reserve.next++)
 		turn->keys[reserve.next].status = stop;
 }
@@ -243,19 +244,14 @@ static void keep_busy(struct put_turn *turn)
 /* After all own keys of the turn: the other writer either commits (-705) or lets go. */
 static void wait_for_others(struct put *put, struct put_turn *turn)
 {
-	kvh_status stop = KVH_OK;
-
 	keep_busy(turn);
 	if (turn->count && !put->busy_until_ns)
 		put->busy_until_ns = kvh_deadline_after(put->local->env, BUSY_WAIT_NS);
-	while (turn->count && !stop) {
-		if (kvh_deadline_passed(put->local->env, put->busy_until_ns))
-			stop = KVH_REPLICA_IS_NOT_READY;
-		else
-			stop = kvh_local_stop(put->local, put->call);
-		if (stop)
-			break;
+	while (turn->count) {
 		kvh_local_nap(put->local);
+		if (kvh_deadline_passed(put->local->env, put->busy_until_ns) ||
+		    kvh_local_stop(put->local, put->call))
+			break;
 		store_turn(put, turn);
 		keep_busy(turn);
 	}

@@ -124,6 +124,8 @@ static void same_reservation(struct run *run, const struct model_put *put,
 		return;
 	object->slot = key->ref.slot;
 	run->held[put->object] = key->ref;
+	/* True now, stale as soon as the object has gone: the answer must not depend on it. */
+	run->keys[put->object].likely_slot = key->ref.slot;
 	assert_int_equal(atomic_load(&run->fixture.core.area.slots[key->ref.slot].extent_unit),
 	                 object->at_unit);
 }

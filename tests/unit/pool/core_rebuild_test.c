@@ -232,21 +232,12 @@ static void an_eviction_that_stopped_midway_is_finished(void **state)
 	fixture_end(&fixture);
 }
 
-static uint32_t second_session(void)
-{
-	uint32_t session;
-
-	assert_true(kvh_core_take(&fixture.core, 0));
-	session = kvh_session_open(&fixture.core.area);
-	kvh_core_give(&fixture.core);
-	return session;
-}
-
 /* Field case B23: a writer died between reserve and commit. */
 /* proves: S-5, S-6, S-10, S-11, S-23 */
 static void a_dead_writers_reservations_return(void **state)
 {
-	uint32_t prefix = open_filled(32), own = fixture.core.session, dead = second_session();
+	uint32_t prefix = open_filled(32), own = fixture.core.session,
+		 dead = fixture_session(&fixture);
 	struct kvh_stored_key key = fixture_key(&fixture, prefix, 500);
 	uint64_t used_units = fixture_used_units(&fixture);
 	uint64_t serial = atomic_load(&fixture.core.area.fixed->sessions[dead].serial);
@@ -261,9 +252,9 @@ static void a_dead_writers_reservations_return(void **state)
 	again = fixture_reserve_one(&fixture, &key, 100, 0);
 	assert_int_equal(again.status, KVH_OK);
 	/* Its record is not reused before it is reaped, its serial never. */
-	assert_int_not_equal(second_session(), dead);
+	assert_int_not_equal(fixture_session(&fixture), dead);
 	assert_true(kvh_core_reap(&fixture.core, dead, fixture.now_ns, 0));
-	assert_int_equal(second_session(), dead);
+	assert_int_equal(fixture_session(&fixture), dead);
 	assert_true(atomic_load(&fixture.core.area.fixed->sessions[dead].serial) > serial);
 	assert_int_equal(fixture_commit(&fixture, late.ref), KVH_OBJECT_NOT_FOUND);
 	assert_int_equal(fixture_abort(&fixture, again.ref), KVH_OK);
@@ -274,7 +265,8 @@ static void a_dead_writers_reservations_return(void **state)
 /* proves: S-4 */
 static void space_under_a_dead_writers_device_stays_ten_seconds(void **state)
 {
-	uint32_t prefix = open_filled(32), own = fixture.core.session, dead = second_session();
+	uint32_t prefix = open_filled(32), own = fixture.core.session,
+		 dead = fixture_session(&fixture);
 	struct kvh_stored_key key = fixture_key(&fixture, prefix, 500);
 	uint64_t used_units = fixture_used_units(&fixture);
 
@@ -299,7 +291,8 @@ static void space_under_a_dead_writers_device_stays_ten_seconds(void **state)
 /* proves: S-6 */
 static void a_dead_readers_pins_do_not_count(void **state)
 {
-	uint32_t prefix = open_filled(32), own = fixture.core.session, dead = second_session();
+	uint32_t prefix = open_filled(32), own = fixture.core.session,
+		 dead = fixture_session(&fixture);
 	struct kvh_stored_key key = fixture_key(&fixture, prefix, 0);
 	struct kvh_pins pins;
 

@@ -2,6 +2,7 @@
 /* The local pool as a store: what each call answers. */
 #include "local_fixture.h"
 
+#include "base/fault.h"
 #include "pool/local/local.h"
 
 enum { KIB = 1024, BLOCK = 64 * KIB };
@@ -261,6 +262,9 @@ static void a_cancelled_call_moves_nothing_and_leaves_no_reservation(void **stat
 	assert_int_equal(pool.memory[KIB], 0xee);
 	kvh_store_put(pool.store, &n.batch, NULL, &call);
 	assert_true(n.results[0].value < 0);
+	assert_int_equal(pool.ops.put(pool.self, &n.batch, &(struct kvh_put_options){0}, &call),
+	                 KVH_OK);
+	assert_int_equal(n.results[0].value, KVH_CANCELLED);
 	assert_false(has_number(&pool, 1));
 	assert_int_equal(pool_stats(&pool).reserved_objects, 0);
 	assert_int_equal(pool_stats(&pool).used_bytes, 4 * KIB);
@@ -418,6 +422,32 @@ static void a_pool_without_room_for_a_block_is_refused(void **state)
 	assert_non_null(strstr(error.text, "size 100"));
 }
 
+/* The 1st, 2nd, ... allocation fails, until none is left to fail. */
+static void every_failed_allocation_fails_the_open_cleanly(void **state)
+{
+	struct kvh_local_options options = {.capacity_bytes = 1 << 20};
+	const struct kvh_store_options common = {.struct_bytes = sizeof(common),
+	                                         .env = kvh_env_posix(),
+	                                         .device = kvh_device_host()};
+	struct kvh_error error = {0};
+	struct kvh_store_ops ops;
+	kvh_status status = KVH_NO_MEMORY;
+	uint64_t nth;
+	void *self;
+
+	(void)state;
+	for (nth = 1; status != KVH_OK; nth++) {
+		assert_true(nth < 20);
+		assert_true(kvh_fault_arm_nth("base/alloc", nth, 1));
+		status = kvh_local_open(&options, &common, &ops, &self, &error);
+		kvh_fault_disarm_all();
+		assert_true(status == KVH_OK || status == KVH_NO_MEMORY);
+	}
+	/* The handle, its lock, the scratch of its scans. */
+	assert_true(nth > 3);
+	ops.close(self);
+}
+
 static void caps_say_what_works(void **state)
 {
 	struct kvh_store_caps caps = {.struct_bytes = sizeof(caps)};
@@ -454,6 +484,7 @@ int main(void)
 		cmocka_unit_test(what_can_never_fit_is_told_apart_from_pressure),
 		cmocka_unit_test(device_memory_is_refused),
 		cmocka_unit_test(a_pool_without_room_for_a_block_is_refused),
+		cmocka_unit_test(every_failed_allocation_fails_the_open_cleanly),
 		cmocka_unit_test(caps_say_what_works),
 	};
 
