@@ -150,6 +150,7 @@ static void a_save_cancelled_while_it_asks_puts_nothing(void **state)
 	rig_save_and_run(&rig, 1, "r", 32);
 	rig.world->fake.hook = NULL;
 	assert_string_equal(rig_calls(&rig), "exists 0 1\n");
+	assert_string_equal(rig_records(&rig), "exists ok 2 keys 0 failed 0 bytes\n");
 	assert_string_equal(rig_done(&rig), "saved 1 -2001\n");
 	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
 	rig_close(&rig);
