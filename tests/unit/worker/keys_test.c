@@ -355,6 +355,22 @@ static void a_wrong_identity_leaves_the_old_one(void **state)
 	rig_close(&rig);
 }
 
+/* proves: R-40 */
+static void a_dcp_rank_that_no_lookup_would_ask_for_is_logged(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig.config.tp_size = 4;
+	rig.config.tp_rank = 1;
+	rig.config.dcp_size = 2;
+	rig.config.dcp_rank = 0;
+	rig_open(&rig);
+	assert_non_null(strstr(rig.world->lines, "dcp_rank 0 of 2"));
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,6 +386,7 @@ int main(void)
 		cmocka_unit_test(another_identity_finds_nothing_of_the_old_one),
 		cmocka_unit_test(jobs_of_the_old_identity_end_under_its_keys),
 		cmocka_unit_test(a_wrong_identity_leaves_the_old_one),
+		cmocka_unit_test(a_dcp_rank_that_no_lookup_would_ask_for_is_logged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

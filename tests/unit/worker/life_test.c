@@ -319,6 +319,78 @@ static void d8_destroy_closes_first_and_frees_what_nobody_polled(void **state)
 	rig_close(&rig);
 }
 
+/* proves: R-24 */
+static void preempting_a_finishing_request_ends_its_life_and_not_its_finish(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	rig_save_and_run(&rig, 1, "r", 32);
+	rig_save(&rig, 2, "r", 64);
+	rig_finish(&rig, "r");
+	rig_preempt(&rig, "r");
+	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
+	assert_int_equal(rig_live_saves(&rig, "r"), 0);
+	assert_int_equal(rig_stats(&rig).live_requests, 1);
+	rig_finish(&rig, NULL);
+	assert_int_equal(rig_stats(&rig).live_requests, 0);
+	rig_calls(&rig);
+	rig_run_save(&rig);
+	assert_string_equal(rig_calls(&rig), "");
+	assert_string_equal(rig_done(&rig), "saved 1 0\nsaved 2 -2001\n");
+	rig_close(&rig);
+}
+
+/* proves */
+static void a_load_that_comes_after_the_finish_belongs_to_the_next_life(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	rig_plant(&rig, 0, 0, 7);
+	rig_save(&rig, 1, "r", 32);
+	rig_finish(&rig, "r");
+	rig.ids[0][0] = 200;
+	rig_load(&rig, 2, "r", 16, 0);
+	rig_run_save(&rig);
+	rig_finish(&rig, NULL); /* the first life has drained */
+	assert_int_equal(rig_saved_tokens(&rig, "r"), 0);
+	rig_run_load(&rig);
+	assert_true(rig_block_is(&rig, 0, 200, 7));
+	assert_string_equal(rig_done(&rig), "saved 1 0\nloaded 2 0\n");
+	assert_int_equal(rig_stats(&rig).live_requests, 0);
+	rig_close(&rig);
+}
+
+/* proves: D-8 */
+static void d8_a_store_that_can_not_stop_keeps_the_worker_until_its_call_returns(void **state)
+{
+	struct world *world = world_open_with(&(struct kvh_store_caps){.stop_ms_max = -1});
+	size_t left = 0;
+	struct rig rig;
+
+	(void)state;
+	rig_init_in(&rig, world);
+	rig.owns_world = true;
+	rig_open(&rig);
+	rig_plant(&rig, 0, 0, 7);
+	rig_hold_next(&rig, FAKE_GET);
+	rig_load_and_run(&rig, 1, "r", 16, 0);
+	assert_int_equal(kvh_worker_close(rig.worker, 1, &left), KVH_TIMEOUT);
+	assert_int_equal(left, 1);
+	kvh_worker_destroy(rig.worker); /* would pull the memory from under the get: it refuses */
+	assert_non_null(strstr(rig.world->lines, "the worker is kept"));
+	assert_int_equal(rig.world->fake.registered_count, 1);
+	rig_run_load(&rig);
+	assert_int_equal(kvh_worker_close(rig.worker, 1, &left), KVH_OK);
+	assert_string_equal(rig_done(&rig), "loaded 1 0\n");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -336,6 +408,10 @@ int main(void)
 		cmocka_unit_test(d8_a_worker_stays_while_the_store_keeps_its_memory),
 		cmocka_unit_test(d8_a_closed_worker_does_not_touch_its_store),
 		cmocka_unit_test(d8_destroy_closes_first_and_frees_what_nobody_polled),
+		cmocka_unit_test(preempting_a_finishing_request_ends_its_life_and_not_its_finish),
+		cmocka_unit_test(a_load_that_comes_after_the_finish_belongs_to_the_next_life),
+		cmocka_unit_test(
+			d8_a_store_that_can_not_stop_keeps_the_worker_until_its_call_returns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -304,6 +304,33 @@ static void the_state_of_pressure_and_queues_is_shown(void **state)
 	rig_close(&rig);
 }
 
+static void a_thread_that_sleeps_is_woken_once_for_a_job(void **state)
+{
+	uint64_t wakeups;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	/* Awake, before its first look at the queue: no wake-up. */
+	rig_save(&rig, 1, "r", 16);
+	assert_int_equal(rig_stats(&rig).wakeups, 0);
+	rig_run_save(&rig);
+	rig_run_save(&rig); /* finds nothing and sleeps */
+	rig_save(&rig, 2, "r", 32);
+	assert_int_equal(rig_stats(&rig).wakeups, 1);
+	rig_save(&rig, 3, "r", 48); /* the one that is on its way will take both */
+	assert_int_equal(rig_stats(&rig).wakeups, 1);
+	rig_run_save(&rig);
+	rig_run_save(&rig);
+	wakeups = rig_stats(&rig).wakeups;
+	rig_load(&rig, 4, "r", 16, 0); /* the load thread has not slept */
+	assert_int_equal(rig_stats(&rig).wakeups, wakeups);
+	rig_run_load(&rig);
+	assert_string_equal(rig_done(&rig), "saved 1 0\nsaved 2 0\nsaved 3 0\nloaded 4 0\n");
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +340,7 @@ int main(void)
 		cmocka_unit_test(b42_what_the_engine_had_is_neither_query_nor_hit),
 		cmocka_unit_test(log_lines_name_jobs_and_give_no_content_away),
 		cmocka_unit_test(the_state_of_pressure_and_queues_is_shown),
+		cmocka_unit_test(a_thread_that_sleeps_is_woken_once_for_a_job),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
