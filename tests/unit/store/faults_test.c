@@ -206,6 +206,35 @@ static void when_every_key_fails_the_backend_is_not_called(void **state)
 	assert_int_equal(scripted_calls(scripted), 0);
 }
 
+/* proves: B43 */
+static void an_answer_can_be_replaced_though_the_backend_did_its_work(void **state)
+{
+	static const enum kvh_fault_point points[] = {KVH_FAULT_STORE_EXISTS_ANSWER,
+	                                              KVH_FAULT_STORE_PUT_ANSWER,
+	                                              KVH_FAULT_STORE_REMOVE_ANSWER};
+	struct scripted *scripted = *state;
+	struct four four;
+
+	make_four(scripted, &four);
+	scripted->value = 0;
+	for (size_t i = 0; i < COUNT_OF(points); i++) {
+		struct rule rule = {points[i], KEY_2_TEXT, KVH_RPC_TIMEOUT};
+		kvh_status status;
+
+		arm(&rule);
+		if (i == 0)
+			status = kvh_store_exists(scripted->store, &four.batch, 0, NULL);
+		else if (i == 1)
+			status = kvh_store_put(scripted->store, &four.batch, NULL, NULL);
+		else
+			status = kvh_store_remove(scripted->store, &four.batch, NULL);
+		assert_int_equal(status, KVH_OK);
+		assert_int_equal(scripted->last_count, COUNT);
+		for (size_t k = 0; k < COUNT; k++)
+			assert_int_equal(four.results[k].value, k == 2 ? KVH_RPC_TIMEOUT : 0);
+	}
+}
+
 /* proves: T4 */
 static void no_memory_behind_a_fault_point_fails_the_call(void **state)
 {
@@ -227,6 +256,7 @@ int main(void)
 		fault_test(one_answer_can_be_lost),
 		fault_test(a_key_in_doubt_is_not_quiet),
 		fault_test(when_every_key_fails_the_backend_is_not_called),
+		fault_test(an_answer_can_be_replaced_though_the_backend_did_its_work),
 		fault_test(no_memory_behind_a_fault_point_fails_the_call),
 	};
 
