@@ -226,7 +226,7 @@ bool oracle_submit(struct oracle *oracle, uint64_t *seed)
 	__atomic_sub_fetch(&oracle->submitting, 1, __ATOMIC_SEQ_CST);
 	if (status == KVH_BUSY)
 		oracle->env->ops->sleep_ns(oracle->env->ctx, 50000);
-	return status != KVH_CLOSED;
+	return !status || status == KVH_BUSY;
 }
 
 void oracle_change_identity(struct oracle *oracle)
