@@ -107,6 +107,20 @@ void kvh_ledger_drop(struct kvh_worker *worker, struct worker_request *request)
 	free_entry(worker, request);
 }
 
+/* What a life knew, but not its jobs. */
+static void forget_life(struct kvh_worker *worker, struct worker_request *request)
+	KVH_REQUIRES(kvh_role_worker)
+{
+	clear_skip(worker, request);
+	kvh_free(request->kept);
+	kvh_free(request->unstorable);
+	request->kept = NULL;
+	request->unstorable = NULL;
+	request->unstorable_count = 0;
+	request->saved_tokens = 0;
+	request->has_saves = false;
+}
+
 /* Ends a life but not the request: one that is finishing stays so until finish sees it drained. */
 static void end_life(struct kvh_worker *worker, struct worker_request *request)
 	KVH_REQUIRES(kvh_role_worker)
@@ -116,14 +130,7 @@ static void end_life(struct kvh_worker *worker, struct worker_request *request)
 		return;
 	}
 	detach_all(worker, request);
-	clear_skip(worker, request);
-	kvh_free(request->kept);
-	kvh_free(request->unstorable);
-	request->kept = NULL;
-	request->unstorable = NULL;
-	request->unstorable_count = 0;
-	request->saved_tokens = 0;
-	request->has_saves = false;
+	forget_life(worker, request);
 }
 
 void kvh_ledger_drop_all(struct kvh_worker *worker)
@@ -194,6 +201,19 @@ static void finish_one(struct kvh_worker *worker, struct worker_request *request
 	}
 }
 
+/* finish cancelled the loads of the life that ended: those here are of the next one. */
+static void end_drained(struct kvh_worker *worker, struct worker_request *request)
+	KVH_REQUIRES(kvh_role_worker)
+{
+	if (!request->loads) {
+		kvh_ledger_drop(worker, request);
+		return;
+	}
+	forget_life(worker, request);
+	request->finishing = false;
+	worker->finishing_count--;
+}
+
 /* The requests that ended earlier and have drained since. */
 static void sweep_finishing(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_worker)
 {
@@ -206,7 +226,7 @@ static void sweep_finishing(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_wor
 
 		entry = kvh_map_next(&worker->requests, entry);
 		if (request->finishing && !request->saves)
-			kvh_ledger_drop(worker, request);
+			end_drained(worker, request);
 	}
 }
 
