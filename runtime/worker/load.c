@@ -12,6 +12,7 @@ struct load_run {
 	struct worker_job *job;
 	struct worker_batch *batch;
 	bool unquiet;
+	bool keys_failed;
 };
 
 static kvh_status build_batch(struct load_run *run)
@@ -192,6 +193,7 @@ static kvh_status get_some(struct load_run *run, size_t first, size_t count)
 		record.status = KVH_RECORD_PARTIAL_FAILURE;
 	kvh_worker_record(worker, &record);
 	account(run, count, &out);
+	run->keys_failed |= out.failed_count > 0;
 	return out.first;
 }
 
@@ -254,12 +256,23 @@ static kvh_status load(struct load_run *run)
 	return get_all(run);
 }
 
+/* A load that ended before any key failed: no block has a reason of its own. */
+static void give_reason(struct worker_job *job, kvh_status status)
+{
+	for (size_t i = 0; i < job->load.chunk_count; i++) {
+		if (job->load.chunks[i].failed)
+			job->load.chunks[i].status = status;
+	}
+}
+
 void kvh_load_run(struct worker_thread *thread, struct worker_job *job)
 {
 	struct kvh_worker *worker = thread->worker;
 	struct load_run run = {.worker = worker, .job = job, .batch = &thread->batch};
 	kvh_status status = load(&run);
 
+	if (status && !run.keys_failed)
+		give_reason(job, status);
 	if (run.unquiet)
 		kvh_jobs_log_doubt(worker, job);
 	kvh_worker_lock(worker);
