@@ -145,13 +145,23 @@ struct worker_job *kvh_submit_build(const struct kvh_worker *worker, const struc
 	return job;
 }
 
-static kvh_status refuse_entry(struct kvh_worker *worker, const struct worker_job *job,
-                               struct kvh_error *error) KVH_REQUIRES(kvh_role_worker)
+static kvh_status refuse_any(const struct kvh_worker *worker, struct kvh_error *error)
+	KVH_REQUIRES(kvh_role_worker)
 {
 	if (worker->closing)
 		return kvh_fail(error, KVH_CLOSED, "the worker is closing");
 	if (!worker->registered)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "no caches: call register_caches first");
+	return KVH_OK;
+}
+
+static kvh_status refuse_entry(struct kvh_worker *worker, const struct worker_job *job,
+                               struct kvh_error *error) KVH_REQUIRES(kvh_role_worker)
+{
+	kvh_status status = refuse_any(worker, error);
+
+	if (status)
+		return status;
 	if (kvh_map_get(&worker->jobs, &job->job_id, sizeof(job->job_id)))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
 		                "job_id: %llu is in use; ids are never reused",
@@ -212,15 +222,12 @@ void kvh_submit_refused(struct kvh_worker *worker)
 
 kvh_status kvh_submit_ready(struct kvh_worker *worker, struct kvh_error *error)
 {
-	kvh_status status = kvh_worker_serving(worker);
-	bool registered;
+	kvh_status status = kvh_worker_usable(worker);
 
 	if (status)
 		return kvh_fail(error, status, "worker: %s", kvh_strstatus(status));
 	kvh_worker_lock(worker);
-	registered = worker->registered;
+	status = refuse_any(worker, error);
 	kvh_worker_unlock(worker);
-	if (!registered)
-		return kvh_fail(error, KVH_INVALID_PARAMS, "no caches: call register_caches first");
-	return KVH_OK;
+	return status;
 }
