@@ -69,7 +69,7 @@ static kvh_status make_layouts(struct kvh_worker *worker, const struct kvh_cache
 	templates = kvh_calloc(count, sizeof(*templates));
 	g->layouts = kvh_calloc(shards, sizeof(*g->layouts));
 	if (!templates || !g->layouts)
-		status = KVH_NO_MEMORY;
+		status = kvh_fail(error, KVH_NO_MEMORY, "register_caches: no memory for layouts");
 	for (uint32_t shard = 0; shard < shards && !status; shard++) {
 		status = fill_templates(worker, caches, group, shard, templates, error);
 		if (!status)
@@ -90,7 +90,7 @@ static kvh_status register_memory(struct kvh_worker *worker, const struct kvh_ca
 {
 	worker->regions = kvh_calloc(caches->memory_count, sizeof(*worker->regions));
 	if (!worker->regions)
-		return KVH_NO_MEMORY;
+		return kvh_fail(error, KVH_NO_MEMORY, "register_caches: no memory for regions");
 	for (size_t i = 0; i < caches->memory_count; i++) {
 		const struct kvh_memory *memory = &caches->memory[i];
 		kvh_status status = kvh_store_register(worker->store, memory->addr, memory->bytes,
@@ -159,8 +159,12 @@ kvh_status kvh_worker_register_caches(struct kvh_worker *worker, const struct kv
 		if (worker->groups[g].participates)
 			status = make_layouts(worker, caches, g, error);
 	}
-	if (!status)
+	if (!status) {
 		status = kvh_threads_start(worker, worker->load_threads);
+		if (status)
+			kvh_fail(error, status, "register_caches: no threads: %s",
+			         kvh_strstatus(status));
+	}
 	if (status) {
 		kvh_caches_release(worker);
 		undo_memory(worker);
