@@ -103,13 +103,19 @@ static kvh_status register_memory(struct kvh_worker *worker, const struct kvh_ca
 	return KVH_OK;
 }
 
-/* Nothing has used the regions yet: giving them back can't wait. */
-static void undo_memory(struct kvh_worker *worker)
+kvh_status kvh_caches_unregister(struct kvh_worker *worker, kvh_deadline deadline_ns)
 {
-	while (worker->region_count > 0)
-		kvh_store_unregister(worker->store, worker->regions[--worker->region_count], 0);
+	while (worker->region_count > 0) {
+		kvh_status status = kvh_store_unregister(
+			worker->store, worker->regions[worker->region_count - 1], deadline_ns);
+
+		if (status)
+			return status;
+		worker->region_count--;
+	}
 	kvh_free(worker->regions);
 	worker->regions = NULL;
+	return KVH_OK;
 }
 
 static kvh_status check_caches(struct kvh_worker *worker, const struct kvh_caches *caches,
@@ -154,6 +160,12 @@ kvh_status kvh_worker_register_caches(struct kvh_worker *worker, const struct kv
 		return kvh_fail(error, KVH_BUSY,
 		                "register_caches: caches are registered already, or the worker "
 		                "closes");
+	/* What a try before this one could not give back. Nothing uses it: this can't wait. */
+	status = kvh_caches_unregister(worker, 0);
+	if (status)
+		return kvh_fail(error, status,
+		                "register_caches: the store can't forget the last try: %s",
+		                kvh_strstatus(status));
 	status = register_memory(worker, caches, error);
 	for (uint32_t g = 0; g < worker->group_count && !status; g++) {
 		if (worker->groups[g].participates)
@@ -167,7 +179,8 @@ kvh_status kvh_worker_register_caches(struct kvh_worker *worker, const struct kv
 	}
 	if (status) {
 		kvh_caches_release(worker);
-		undo_memory(worker);
+		/* What can't be given back now is at the next try, or at close. */
+		(void)kvh_caches_unregister(worker, 0);
 		return status;
 	}
 	kvh_worker_lock(worker);
