@@ -45,6 +45,7 @@ struct rig {
 	struct late late[RIG_LATE_MAX];
 	size_t late_count;
 	uint64_t foreign_count;
+	size_t region_count; /* of one thread */
 	uint64_t identities[PREFIXES_MAX];
 	struct {
 		char text[KVH_PREFIX_TEXT_BYTES_MAX];
@@ -108,12 +109,14 @@ static int64_t ask_key(struct rig *rig, enum rig_call call, uint64_t word)
 static kvh_status store_register(void *self, kvh_region_id region, void *addr, size_t bytes,
                                  enum kvh_memory_kind kind, struct kvh_error *error)
 {
-	(void)self;
+	struct rig *rig = self;
+
 	(void)region;
 	(void)addr;
 	(void)bytes;
 	(void)kind;
 	(void)error;
+	rig->region_count++;
 	return KVH_OK;
 }
 
@@ -128,7 +131,10 @@ static kvh_status store_unregister(void *self, kvh_region_id region, kvh_deadlin
 		return status;
 	if (rig->options.unregister_confirms)
 		rig_land(rig, RIG_LATE_MAX);
-	return rig_late_count(rig) ? KVH_TIMEOUT : KVH_OK;
+	if (rig_late_count(rig))
+		return KVH_TIMEOUT;
+	rig->region_count--;
+	return KVH_OK;
 }
 
 static kvh_status store_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
@@ -499,6 +505,11 @@ struct kvh_worker *rig_worker(struct rig *rig)
 struct kvh_store *rig_store(struct rig *rig)
 {
 	return rig->store;
+}
+
+size_t rig_region_count(struct rig *rig)
+{
+	return rig->region_count;
 }
 
 uint64_t *rig_block(struct rig *rig, int32_t block_id)

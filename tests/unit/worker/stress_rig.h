@@ -84,6 +84,9 @@ kvh_status rig_set_identity(struct rig *rig, uint64_t identity, struct kvh_error
 bool rig_poll(struct rig *rig, struct kvh_completion *out);
 struct kvh_worker_stats rig_stats(struct rig *rig);
 
+/* Regions that the backend has. */
+size_t rig_region_count(struct rig *rig);
+
 /* The parts of rig_open, for tests of each. */
 struct rig *rig_prepare(const struct rig_options *options);
 kvh_status rig_open_worker(struct rig *rig, struct kvh_error *error);
