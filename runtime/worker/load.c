@@ -85,8 +85,11 @@ static void count_tiers(struct load_run *run, size_t first, size_t count)
 		for (size_t i = 0; i < count; i++)
 			tiers[i] = KVH_TIER_UNKNOWN;
 	for (size_t i = 0; i < count; i++) {
-		keys[tiers[i]]++;
-		bytes[tiers[i]] += value_bytes(run->batch, first + i);
+		bool known = tiers[i] == KVH_TIER_MEMORY || tiers[i] == KVH_TIER_DISK;
+		enum kvh_tier tier = known ? tiers[i] : KVH_TIER_UNKNOWN;
+
+		keys[tier]++;
+		bytes[tier] += value_bytes(run->batch, first + i);
 	}
 	kvh_free(tiers);
 	kvh_worker_lock(worker);
