@@ -93,6 +93,7 @@ static void store_caps(void *self, struct kvh_store_caps *caps)
 	const struct rig *rig = self;
 
 	caps->stop_ms_max = rig->options.stop_ms_max;
+	caps->tiers = rig->options.tier != 0;
 }
 
 static kvh_status begin(struct rig *rig, enum rig_call call, const struct kvh_call *store_call)
@@ -308,6 +309,18 @@ static kvh_status store_get(void *self, const struct kvh_batch *batch, const str
 	return move_all(self, RIG_GET, batch, call);
 }
 
+static kvh_status store_tiers(void *self, const struct kvh_key *keys, size_t count,
+                              enum kvh_tier *tiers, const struct kvh_call *call)
+{
+	const struct rig *rig = self;
+
+	(void)keys;
+	(void)call;
+	for (size_t i = 0; i < count; i++)
+		tiers[i] = (enum kvh_tier)rig->options.tier;
+	return KVH_OK;
+}
+
 static kvh_status store_quiesce(void *self, kvh_deadline deadline_ns)
 {
 	struct rig *rig = self;
@@ -329,6 +342,7 @@ static const struct kvh_store_ops store_ops = {.struct_bytes = sizeof(store_ops)
                                                .exists = store_exists,
                                                .put = store_put,
                                                .get = store_get,
+                                               .tiers = store_tiers,
                                                .quiesce = store_quiesce};
 
 /* ---- bytes that move late ---- */
@@ -450,6 +464,7 @@ kvh_status rig_open_worker(struct rig *rig, struct kvh_error *error)
 		.hash_tokens = RIG_BLOCK_TOKENS,
 		.hash_bytes = HASH_BYTES,
 		.events = options->events,
+		.tier_log = options->tier != 0,
 		.load_threads = options->load_threads,
 		.max_queued_jobs = options->max_queued_jobs,
 		.max_queued_bytes = options->max_queued_bytes,

@@ -28,6 +28,7 @@ struct rig_options {
 	uint64_t max_queued_jobs, max_queued_bytes;
 	int64_t load_timeout_ms; /* 0: never, unlike the worker's */
 	bool events;
+	int tier;                 /* what the store says of every key; 0: it has no tiers */
 	bool unregister_confirms; /* late bytes have moved when unregister returns */
 	size_t block_count;       /* 0: 64 */
 	struct kvh_log log;
