@@ -69,7 +69,7 @@ static kvh_status make_layouts(struct kvh_worker *worker, const struct kvh_cache
 	templates = kvh_calloc(count, sizeof(*templates));
 	g->layouts = kvh_calloc(shards, sizeof(*g->layouts));
 	if (!templates || !g->layouts)
-		status = KVH_NO_MEMORY;
+		status = kvh_fail(error, KVH_NO_MEMORY, "register_caches: no memory for layouts");
 	for (uint32_t shard = 0; shard < shards && !status; shard++) {
 		status = fill_templates(worker, caches, group, shard, templates, error);
 		if (!status)
@@ -90,7 +90,7 @@ static kvh_status register_memory(struct kvh_worker *worker, const struct kvh_ca
 {
 	worker->regions = kvh_calloc(caches->memory_count, sizeof(*worker->regions));
 	if (!worker->regions)
-		return KVH_NO_MEMORY;
+		return kvh_fail(error, KVH_NO_MEMORY, "register_caches: no memory for regions");
 	for (size_t i = 0; i < caches->memory_count; i++) {
 		const struct kvh_memory *memory = &caches->memory[i];
 		kvh_status status = kvh_store_register(worker->store, memory->addr, memory->bytes,
@@ -103,13 +103,19 @@ static kvh_status register_memory(struct kvh_worker *worker, const struct kvh_ca
 	return KVH_OK;
 }
 
-/* Nothing has used the regions yet: giving them back can't wait. */
-static void undo_memory(struct kvh_worker *worker)
+kvh_status kvh_caches_unregister(struct kvh_worker *worker, kvh_deadline deadline_ns)
 {
-	while (worker->region_count > 0)
-		kvh_store_unregister(worker->store, worker->regions[--worker->region_count], 0);
+	while (worker->region_count > 0) {
+		kvh_status status = kvh_store_unregister(
+			worker->store, worker->regions[worker->region_count - 1], deadline_ns);
+
+		if (status)
+			return status;
+		worker->region_count--;
+	}
 	kvh_free(worker->regions);
 	worker->regions = NULL;
+	return KVH_OK;
 }
 
 static kvh_status check_caches(struct kvh_worker *worker, const struct kvh_caches *caches,
@@ -156,16 +162,27 @@ kvh_status kvh_worker_register_caches(struct kvh_worker *worker, const struct kv
 	kvh_worker_unlock(worker);
 	if (taken)
 		return kvh_fail(error, KVH_BUSY, "register_caches: caches are registered already");
+	/* What a try before this one could not give back. Nothing uses it: this can't wait. */
+	status = kvh_caches_unregister(worker, 0);
+	if (status)
+		return kvh_fail(error, status,
+		                "register_caches: the store can't forget the last try: %s",
+		                kvh_strstatus(status));
 	status = register_memory(worker, caches, error);
 	for (uint32_t g = 0; g < worker->group_count && !status; g++) {
 		if (worker->groups[g].participates)
 			status = make_layouts(worker, caches, g, error);
 	}
-	if (!status)
+	if (!status) {
 		status = kvh_threads_start(worker, worker->load_threads);
+		if (status)
+			kvh_fail(error, status, "register_caches: no threads: %s",
+			         kvh_strstatus(status));
+	}
 	if (status) {
 		kvh_caches_release(worker);
-		undo_memory(worker);
+		/* What can't be given back now is at the next try, or at close. */
+		(void)kvh_caches_unregister(worker, 0);
 		return status;
 	}
 	kvh_worker_lock(worker);

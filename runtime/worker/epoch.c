@@ -78,7 +78,7 @@ kvh_status kvh_epoch_create(struct kvh_worker *worker, const void *identity, siz
 	                                  .hash_bytes = worker->hash_bytes};
 
 	if (!epoch)
-		return KVH_NO_MEMORY;
+		return kvh_fail(error, KVH_NO_MEMORY, "identity: no memory for its prefixes");
 	epoch->own = (uint32_t *)(epoch + 1);
 	epoch->lookup = epoch->own + worker->own_count;
 	for (uint32_t group = 0; group < worker->group_count; group++) {

@@ -268,6 +268,8 @@ kvh_status kvh_worker_configure(struct kvh_worker *worker, const struct kvh_work
 
 /* caches.c */
 void kvh_caches_release(struct kvh_worker *worker);
+/* Gives the memory back; a store that can't yet keeps its region, and we its id. */
+kvh_status kvh_caches_unregister(struct kvh_worker *worker, kvh_deadline deadline_ns);
 
 /* ledger.c */
 struct worker_request *kvh_ledger_find(struct kvh_worker *worker, const void *id, size_t bytes)

@@ -282,22 +282,12 @@ static bool close_jobs(struct kvh_worker *worker, kvh_deadline deadline_ns, size
 	return ended;
 }
 
-/* Gives the memory back; a store that can't yet keeps its region, and we its id. */
-static kvh_status release_memory(struct kvh_worker *worker, kvh_deadline deadline_ns)
+/* The caller's, but late enough for what was just cancelled. */
+static kvh_deadline memory_deadline(const struct kvh_worker *worker, kvh_deadline deadline_ns)
 {
 	kvh_deadline stop_ns = stop_deadline(worker);
 
-	if (deadline_ns && deadline_ns < stop_ns)
-		deadline_ns = stop_ns;
-	while (worker->region_count > 0) {
-		kvh_status status = kvh_store_unregister(
-			worker->store, worker->regions[worker->region_count - 1], deadline_ns);
-
-		if (status)
-			return status;
-		worker->region_count--;
-	}
-	return KVH_OK;
+	return deadline_ns && deadline_ns < stop_ns ? stop_ns : deadline_ns;
 }
 
 /*
@@ -319,7 +309,7 @@ kvh_status kvh_worker_close(struct kvh_worker *worker, kvh_deadline deadline_ns,
 		return KVH_TIMEOUT;
 	kvh_threads_stop(worker);
 	kvh_caches_release(worker);
-	if (release_memory(worker, deadline_ns))
+	if (kvh_caches_unregister(worker, memory_deadline(worker, deadline_ns)))
 		return KVH_TIMEOUT;
 	kvh_worker_lock(worker);
 	kvh_jobs_confirm(worker);

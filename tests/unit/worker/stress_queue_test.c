@@ -184,6 +184,25 @@ static void a_failed_block_says_why_its_load_ended(void **state)
 	close_rig();
 }
 
+/* proves: R-37 */
+static void a_tier_that_does_not_exist_counts_as_unknown(void **state)
+{
+	struct rig_options options = {.tier = 1000000};
+	struct kvh_completion completion;
+
+	(void)state;
+	open_rig(&options);
+	rig_put_object(rig, 100, 0);
+	assert_int_equal(load(2, "a", 1), KVH_OK);
+	for (int i = 0; i < 3; i++)
+		turn(LOAD_THREAD);
+	assert_true(rig_poll(rig, &completion));
+	assert_int_equal(completion.status, KVH_OK);
+	assert_int_equal(rig_stats(rig).load_unknown_keys, 1);
+	assert_int_equal(rig_stats(rig).load_unknown_bytes, RIG_BLOCK_BYTES);
+	close_rig();
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +211,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(saves_beyond_the_bytes_are_refused_but_one_alone_is_taken),
 		cmocka_unit_test(the_end_of_a_life_leaves_the_loads_of_the_next_alone),
 		cmocka_unit_test(a_failed_block_says_why_its_load_ended),
+		cmocka_unit_test(a_tier_that_does_not_exist_counts_as_unknown),
 	};
 
 	/* One test by its name, for people. */

@@ -45,6 +45,7 @@ struct rig {
 	struct late late[RIG_LATE_MAX];
 	size_t late_count;
 	uint64_t foreign_count;
+	size_t region_count; /* of one thread */
 	uint64_t identities[PREFIXES_MAX];
 	struct {
 		char text[KVH_PREFIX_TEXT_BYTES_MAX];
@@ -92,6 +93,7 @@ static void store_caps(void *self, struct kvh_store_caps *caps)
 	const struct rig *rig = self;
 
 	caps->stop_ms_max = rig->options.stop_ms_max;
+	caps->tiers = rig->options.tier != 0;
 }
 
 static kvh_status begin(struct rig *rig, enum rig_call call, const struct kvh_call *store_call)
@@ -108,12 +110,14 @@ static int64_t ask_key(struct rig *rig, enum rig_call call, uint64_t word)
 static kvh_status store_register(void *self, kvh_region_id region, void *addr, size_t bytes,
                                  enum kvh_memory_kind kind, struct kvh_error *error)
 {
-	(void)self;
+	struct rig *rig = self;
+
 	(void)region;
 	(void)addr;
 	(void)bytes;
 	(void)kind;
 	(void)error;
+	rig->region_count++;
 	return KVH_OK;
 }
 
@@ -128,7 +132,10 @@ static kvh_status store_unregister(void *self, kvh_region_id region, kvh_deadlin
 		return status;
 	if (rig->options.unregister_confirms)
 		rig_land(rig, RIG_LATE_MAX);
-	return rig_late_count(rig) ? KVH_TIMEOUT : KVH_OK;
+	if (rig_late_count(rig))
+		return KVH_TIMEOUT;
+	rig->region_count--;
+	return KVH_OK;
 }
 
 static kvh_status store_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
@@ -302,6 +309,18 @@ static kvh_status store_get(void *self, const struct kvh_batch *batch, const str
 	return move_all(self, RIG_GET, batch, call);
 }
 
+static kvh_status store_tiers(void *self, const struct kvh_key *keys, size_t count,
+                              enum kvh_tier *tiers, const struct kvh_call *call)
+{
+	const struct rig *rig = self;
+
+	(void)keys;
+	(void)call;
+	for (size_t i = 0; i < count; i++)
+		tiers[i] = (enum kvh_tier)rig->options.tier;
+	return KVH_OK;
+}
+
 static kvh_status store_quiesce(void *self, kvh_deadline deadline_ns)
 {
 	struct rig *rig = self;
@@ -323,6 +342,7 @@ static const struct kvh_store_ops store_ops = {.struct_bytes = sizeof(store_ops)
                                                .exists = store_exists,
                                                .put = store_put,
                                                .get = store_get,
+                                               .tiers = store_tiers,
                                                .quiesce = store_quiesce};
 
 /* ---- bytes that move late ---- */
@@ -444,6 +464,7 @@ kvh_status rig_open_worker(struct rig *rig, struct kvh_error *error)
 		.hash_tokens = RIG_BLOCK_TOKENS,
 		.hash_bytes = HASH_BYTES,
 		.events = options->events,
+		.tier_log = options->tier != 0,
 		.load_threads = options->load_threads,
 		.max_queued_jobs = options->max_queued_jobs,
 		.max_queued_bytes = options->max_queued_bytes,
@@ -499,6 +520,11 @@ struct kvh_worker *rig_worker(struct rig *rig)
 struct kvh_store *rig_store(struct rig *rig)
 {
 	return rig->store;
+}
+
+size_t rig_region_count(struct rig *rig)
+{
+	return rig->region_count;
 }
 
 uint64_t *rig_block(struct rig *rig, int32_t block_id)

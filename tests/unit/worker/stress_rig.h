@@ -28,6 +28,7 @@ struct rig_options {
 	uint64_t max_queued_jobs, max_queued_bytes;
 	int64_t load_timeout_ms; /* 0: never, unlike the worker's */
 	bool events;
+	int tier;                 /* what the store says of every key; 0: it has no tiers */
 	bool unregister_confirms; /* late bytes have moved when unregister returns */
 	size_t block_count;       /* 0: 64 */
 	struct kvh_log log;
@@ -83,6 +84,9 @@ kvh_status rig_set_identity(struct rig *rig, uint64_t identity, struct kvh_error
 /* Polls one completion; false: there is none. */
 bool rig_poll(struct rig *rig, struct kvh_completion *out);
 struct kvh_worker_stats rig_stats(struct rig *rig);
+
+/* Regions that the backend has. */
+size_t rig_region_count(struct rig *rig);
 
 /* The parts of rig_open, for tests of each. */
 struct rig *rig_prepare(const struct rig_options *options);
