@@ -9,7 +9,8 @@
 
 /*
  * The neighbour comes when so many percent of the requests are done. Once it holds all, it stays
- * until some more are done, or for so long: a slow store must not spend the whole run under it.
+ * until some more are done, or for so long: a slow store must not spend the whole run under it. It
+ * doesn't leave before a save has met it, however slow the machine.
  */
 enum { NEIGHBOUR_FROM_PERCENT = 2, NEIGHBOUR_STAY_PERCENT = 3, NEIGHBOUR_STAY_REQUESTS = 8 };
 static const uint64_t neighbour_ns = UINT64_C(2000000000);
@@ -205,6 +206,18 @@ static void take_sample(struct kvh_engine *engine)
 	}
 }
 
+static bool pressure_was_met(const struct kvh_engine *engine)
+{
+	for (uint32_t r = 0; r < engine->config.rank_count; r++) {
+		struct kvh_worker_stats stats = {.struct_bytes = sizeof(stats)};
+
+		if (kvh_worker_get_stats(engine->ranks[r].worker, &stats) == KVH_OK &&
+		    stats.pressure_episodes)
+			return true;
+	}
+	return false;
+}
+
 /* Whether it has held everything for long enough. */
 static bool neighbour_may_leave(struct kvh_engine *engine)
 {
@@ -218,8 +231,9 @@ static bool neighbour_may_leave(struct kvh_engine *engine)
 	}
 	if (stay < NEIGHBOUR_STAY_REQUESTS)
 		stay = NEIGHBOUR_STAY_REQUESTS;
-	return engine->totals.requests_done >= engine->neighbour_full_requests + stay ||
-	       now_ns(engine) - engine->neighbour_full_ns > neighbour_ns;
+	return (engine->totals.requests_done >= engine->neighbour_full_requests + stay ||
+	        now_ns(engine) - engine->neighbour_full_ns > neighbour_ns) &&
+	       pressure_was_met(engine);
 }
 
 static void move_neighbour(struct kvh_engine *engine)
