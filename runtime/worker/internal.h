@@ -129,7 +129,7 @@ struct worker_request {
 	struct worker_job *saves;
 	struct worker_job *loads;
 	struct kept_tokens *kept;
-	struct unstorable_chunk *unstorable; /* D-22 */
+	struct unstorable_chunk *unstorable; /* D-22; sorted by group and chunk */
 	size_t unstorable_count;
 	uint8_t id[];
 };

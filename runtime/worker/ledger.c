@@ -136,18 +136,36 @@ void kvh_ledger_drop_all(struct kvh_worker *worker)
 		kvh_ledger_drop(worker, (struct worker_request *)entry);
 }
 
+/* Where the chunk stands in the sorted list, or would stand. */
+static size_t unstorable_place(const struct worker_request *request, uint32_t group, uint64_t chunk)
+	KVH_REQUIRES(kvh_role_worker)
+{
+	size_t low = 0, high = request->unstorable_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct unstorable_chunk *at = &request->unstorable[middle];
+
+		if (at->group < group || (at->group == group && at->chunk < chunk))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 bool kvh_ledger_is_unstorable(const struct worker_request *request, uint32_t group, uint64_t chunk)
 {
-	for (size_t i = 0; i < request->unstorable_count; i++) {
-		if (request->unstorable[i].group == group && request->unstorable[i].chunk == chunk)
-			return true;
-	}
-	return false;
+	size_t place = unstorable_place(request, group, chunk);
+
+	return place < request->unstorable_count && request->unstorable[place].group == group &&
+	       request->unstorable[place].chunk == chunk;
 }
 
 bool kvh_ledger_mark_unstorable(struct worker_request *request, uint32_t group, uint64_t chunk)
 {
 	size_t count = request->unstorable_count;
+	size_t place = unstorable_place(request, group, chunk);
 	struct unstorable_chunk *larger;
 
 	if (kvh_ledger_is_unstorable(request, group, chunk))
@@ -162,7 +180,9 @@ bool kvh_ledger_mark_unstorable(struct worker_request *request, uint32_t group, 
 		kvh_free(request->unstorable);
 		request->unstorable = larger;
 	}
-	request->unstorable[count] = (struct unstorable_chunk){.group = group, .chunk = chunk};
+	memmove(&request->unstorable[place + 1], &request->unstorable[place],
+	        (count - place) * sizeof(*request->unstorable));
+	request->unstorable[place] = (struct unstorable_chunk){.group = group, .chunk = chunk};
 	request->unstorable_count++;
 	return true;
 }

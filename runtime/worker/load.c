@@ -288,6 +288,8 @@ void kvh_load_run(struct worker_thread *thread, struct worker_job *job)
 		             (unsigned long long)job->job_id, status, kvh_strstatus(status));
 	if (run.unquiet)
 		kvh_jobs_log_doubt(worker, job);
+	if (worker->evicted)
+		kvh_evicted_collect(worker);
 	kvh_worker_lock(worker);
 	worker->stats.running_jobs--;
 	if (run.unquiet)

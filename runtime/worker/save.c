@@ -18,18 +18,6 @@ static void stop_at(struct save_run *run, uint32_t group, uint64_t chunk)
 		run->stop_tokens = stop_tokens;
 }
 
-static bool is_unstorable(struct save_run *run, uint32_t group, uint64_t chunk)
-{
-	struct worker_request *request;
-	bool unstorable;
-
-	kvh_worker_lock(run->worker);
-	request = run->job->request;
-	unstorable = request && kvh_ledger_is_unstorable(request, group, chunk);
-	kvh_worker_unlock(run->worker);
-	return unstorable;
-}
-
 /* The chunks of one group that this job selects. */
 static void add_group(struct save_run *run, uint32_t g, bool any_unstorable)
 {
@@ -55,7 +43,7 @@ static void add_group(struct save_run *run, uint32_t g, bool any_unstorable)
 			continue;
 		}
 		/* There is data that the store never confirmed: it stops the offset in any kind. */
-		if (any_unstorable && is_unstorable(run, g, c)) {
+		if (any_unstorable && kvh_save_is_unstorable(run, g, c)) {
 			stop_at(run, g, c);
 			continue;
 		}
@@ -92,29 +80,15 @@ static kvh_status select_chunks(struct save_run *run)
 	return KVH_OK;
 }
 
-/* D-22: what no retry can store is not tried again in this life. */
-static void mark_unstorable(struct save_run *run)
+/* D-22: what was refused for good stops the offset where it is. */
+static void stop_at_unstorable(struct save_run *run)
 {
-	struct kvh_worker *worker = run->worker;
-	size_t marked = 0;
-
-	kvh_worker_lock(worker);
 	for (size_t i = 0; i < run->put_count; i++) {
 		const struct batch_item *item = &run->batch->items[i];
 
-		if (!kvh_result_is_permanent(run->batch->results[i].value))
-			continue;
-		stop_at(run, item->group, item->chunk);
-		if (run->job->request)
-			marked += kvh_ledger_mark_unstorable(run->job->request, item->group,
-			                                     item->chunk);
+		if (kvh_result_is_permanent(run->batch->results[i].value))
+			stop_at(run, item->group, item->chunk);
 	}
-	worker->stats.save_chunks_unstorable += marked;
-	kvh_worker_unlock(worker);
-	if (marked)
-		kvh_log_line(&worker->log, KVH_LOG_WARN,
-		             "save job %llu: %zu chunks can never be stored here; not tried again",
-		             (unsigned long long)run->job->job_id, marked);
 }
 
 static kvh_status save_normal(struct save_run *run, bool *failed)
@@ -141,7 +115,7 @@ static kvh_status save_normal(struct save_run *run, bool *failed)
 	job->save.raised |= run->exists_failed;
 	/* What can never be stored stops the offset where it is; other failures hold it at S. */
 	*failed = status && !run->only_permanent;
-	mark_unstorable(run);
+	stop_at_unstorable(run);
 	if (worker->events)
 		kvh_events_stored(run);
 	return status;

@@ -33,6 +33,9 @@ void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t
  */
 kvh_status kvh_save_store(struct save_run *run);
 
+/* D-22: whether a put of this chunk was refused for good in this life. */
+bool kvh_save_is_unstorable(struct save_run *run, uint32_t group, uint64_t chunk);
+
 /* tail.c. KVH_OK: nothing to do, or all of it done. */
 kvh_status kvh_save_tail(struct save_run *run);
 kvh_status kvh_save_boundaries(struct save_run *run);

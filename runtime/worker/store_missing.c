@@ -172,6 +172,40 @@ static void account(struct save_run *run, const struct put_outcome *out, uint64_
 		             run->batch->count, out->status, kvh_strstatus(out->status));
 }
 
+bool kvh_save_is_unstorable(struct save_run *run, uint32_t group, uint64_t chunk)
+{
+	struct worker_request *request;
+	bool unstorable;
+
+	kvh_worker_lock(run->worker);
+	request = run->job->request;
+	unstorable = request && kvh_ledger_is_unstorable(request, group, chunk);
+	kvh_worker_unlock(run->worker);
+	return unstorable;
+}
+
+/* D-22: what no retry can store is not tried again in this life. */
+static void mark_unstorable(struct save_run *run)
+{
+	struct kvh_worker *worker = run->worker;
+	size_t marked = 0;
+
+	kvh_worker_lock(worker);
+	for (size_t i = 0; i < run->put_count && run->job->request; i++) {
+		const struct batch_item *item = &run->batch->items[i];
+
+		if (kvh_result_is_permanent(run->batch->results[i].value))
+			marked += kvh_ledger_mark_unstorable(run->job->request, item->group,
+			                                     item->chunk);
+	}
+	worker->stats.save_chunks_unstorable += marked;
+	kvh_worker_unlock(worker);
+	if (marked)
+		kvh_log_line(&worker->log, KVH_LOG_WARN,
+		             "save job %llu: %zu chunks can never be stored here; not tried again",
+		             (unsigned long long)run->job->job_id, marked);
+}
+
 static kvh_status put_missing(struct save_run *run)
 {
 	struct kvh_worker *worker = run->worker;
@@ -205,6 +239,8 @@ static kvh_status put_missing(struct save_run *run)
 	run->only_permanent =
 		!status && out.failed_count && out.permanent_count == out.failed_count;
 	account(run, &out, record.bytes);
+	if (out.permanent_count)
+		mark_unstorable(run);
 	return out.status;
 }
 

@@ -36,7 +36,7 @@ static void add_tail_group(struct save_run *run, uint32_t g, uint64_t boundary,
 			continue;
 		if (!(inside && handed_block(&run->job->save, g, &block_id)) && i < table->count)
 			block_id = table->ids[i];
-		if (block_id != KVH_NULL_BLOCK)
+		if (block_id != KVH_NULL_BLOCK && !kvh_save_is_unstorable(run, g, i))
 			kvh_save_add(run, g, i, chunk.hash_index, block_id);
 	}
 }
@@ -106,7 +106,8 @@ kvh_status kvh_save_boundaries(struct save_run *run)
 		    put->tokens / worker->hash_tokens > run->job->hash_count)
 			continue;
 		chunk = kvh_div_up(put->tokens, group->config.block_tokens) - 1;
-		if (kvh_chunk_is_mine(chunk, group->put_step, worker->tp_rank, put->group))
+		if (kvh_chunk_is_mine(chunk, group->put_step, worker->tp_rank, put->group) &&
+		    !kvh_save_is_unstorable(run, put->group, chunk))
 			kvh_save_add(run, put->group, chunk, put->tokens / worker->hash_tokens - 1,
 			             put->block_id);
 	}

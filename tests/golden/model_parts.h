@@ -137,6 +137,10 @@ void model_add_items(struct model *model, struct save_batch *batch, struct save_
                      int64_t block);
 
 bool model_run_save(struct model *model, const struct trace_job *job);
+/* D-22: no later put of this chunk can do better; and whether one was marked so in this life. */
+bool model_never_storable(int64_t result);
+bool model_is_unstorable(struct model *model, const struct trace_job *job, int64_t group,
+                         int64_t index);
 void model_exists_and_put(struct model *model, const struct trace_job *job,
                           const struct save_batch *batch, struct save_outcome *out);
 /* Return false if the job ends here; *error as of the handler. */

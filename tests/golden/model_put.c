@@ -163,7 +163,7 @@ static bool item_failed(const struct save_item *item)
 }
 
 /* D-22: no later put of this chunk can do better. */
-static bool never_storable(int64_t result)
+bool model_never_storable(int64_t result)
 {
 	return result == CODE_INVALID_KEY || result == CODE_INVALID_PARAMS ||
 	       result == CODE_NOT_SUPPORTED;
@@ -178,7 +178,7 @@ struct put_count {
 static void count_result(struct model *model, int64_t result, struct put_count *count)
 {
 	count->failed++;
-	if (model_on(model, 22) && never_storable(result))
+	if (model_on(model, 22) && model_never_storable(result))
 		count->unstorable++;
 	if (result == CODE_NO_AVAILABLE_HANDLE)
 		count->no_handle = true;
@@ -219,6 +219,38 @@ static void take_results(struct model *model, const struct script_answer *answer
 			count_result(model, answer->values.at[i], count);
 }
 
+bool model_is_unstorable(struct model *model, const struct trace_job *job, int64_t group,
+                         int64_t index)
+{
+	const struct model_request *request = model_need(model, job->req);
+
+	for (size_t i = 0; i < request->unstorable_count; i++)
+		if (request->unstorable[i].group == group && request->unstorable[i].index == index)
+			return true;
+	return false;
+}
+
+static void mark_unstorable(struct model *model, const struct trace_job *job,
+                            const struct save_item *item)
+{
+	struct model_request *request = model_need(model, job->req);
+
+	request->unstorable =
+		arena_grow(model->arena, request->unstorable, request->unstorable_count,
+	                   &request->unstorable_room, sizeof(*request->unstorable));
+	request->unstorable[request->unstorable_count++] =
+		(struct model_chunk){item->group, item->chunk};
+}
+
+/* D-22: marks of a live job's puts, the tail's and the boundary puts' too. */
+static void note_unstorable(struct model *model, const struct trace_job *job,
+                            const struct save_batch *missing)
+{
+	for (size_t i = 0; i < missing->count && model_on(model, 22); i++)
+		if (model_never_storable(missing->at[i].result) && model_is_live(model, job))
+			mark_unstorable(model, job, &missing->at[i]);
+}
+
 static void put_missing(struct model *model, const struct trace_job *job, struct save_outcome *out)
 {
 	bool with_ids = model->config->group_semantics && model->config->supports_group_ids;
@@ -241,6 +273,7 @@ static void put_missing(struct model *model, const struct trace_job *job, struct
 	                (struct op_record){"save_put", count.failed > 0 ? "partial_failure" : "ok",
 	                                   keys, count.failed, wire.payload_bytes});
 	settle_pressure(model, job, &count);
+	note_unstorable(model, job, &out->missing);
 	out->has_put = true;
 	out->failed = count.failed > 0;
 	out->only_unstorable = out->failed && count.unstorable == count.failed;

@@ -111,29 +111,6 @@ static void add_events(struct model *model, const struct trace_job *job,
 	}
 }
 
-static bool is_unstorable(struct model *model, const struct trace_job *job, int64_t group,
-                          int64_t index)
-{
-	const struct model_request *request = model_need(model, job->req);
-
-	for (size_t i = 0; i < request->unstorable_count; i++)
-		if (request->unstorable[i].group == group && request->unstorable[i].index == index)
-			return true;
-	return false;
-}
-
-static void mark_unstorable(struct model *model, const struct trace_job *job,
-                            const struct save_item *item)
-{
-	struct model_request *request = model_need(model, job->req);
-
-	request->unstorable =
-		arena_grow(model->arena, request->unstorable, request->unstorable_count,
-	                   &request->unstorable_room, sizeof(*request->unstorable));
-	request->unstorable[request->unstorable_count++] =
-		(struct model_chunk){item->group, item->chunk};
-}
-
 /* A save job on its way. */
 struct saving {
 	const struct trace_job *job;
@@ -172,7 +149,7 @@ static void select_chunk(struct model *model, struct saving *saving, int64_t gro
 	}
 	/* Reading of D-22: never asked for or put again, and it stops the offset in any kind
 	 * of group, because the store never confirmed a chunk that has data. */
-	if (is_unstorable(model, job, group, index)) {
+	if (model_is_unstorable(model, job, group, index)) {
 		stop_at(model, saving, start);
 		return;
 	}
@@ -228,19 +205,13 @@ static void select_chunks(struct model *model, struct saving *saving)
 	}
 }
 
-static void note_unstorable(struct model *model, struct saving *saving,
-                            const struct save_batch *missing)
+/* D-22: what was refused for good stops the offset where it is. */
+static void stop_at_unstorable(struct model *model, struct saving *saving,
+                               const struct save_batch *missing)
 {
-	for (size_t i = 0; i < missing->count && model_on(model, 22); i++) {
-		int64_t result = missing->at[i].result;
-
-		if (result != CODE_INVALID_KEY && result != CODE_INVALID_PARAMS &&
-		    result != CODE_NOT_SUPPORTED)
-			continue;
-		if (model_is_live(model, saving->job))
-			mark_unstorable(model, saving->job, &missing->at[i]);
-		stop_at(model, saving, missing->at[i].start);
-	}
+	for (size_t i = 0; i < missing->count && model_on(model, 22); i++)
+		if (model_never_storable(missing->at[i].result))
+			stop_at(model, saving, missing->at[i].start);
 }
 
 /* moves the offset of a live job to E, unless D-16 forbids. */
@@ -272,7 +243,7 @@ static bool save_chunks(struct model *model, struct saving *saving, bool *comple
 		select_chunks(model, saving);
 	model_exists_and_put(model, saving->job, &saving->batch, &outcome);
 	if (outcome.has_put) {
-		note_unstorable(model, saving, &outcome.missing);
+		stop_at_unstorable(model, saving, &outcome.missing);
 		if (model->config->enable_kv_event)
 			add_events(model, saving->job, &outcome.missing, &saving->run);
 	}

@@ -46,7 +46,7 @@ static void add_tail_block(struct model *model, const struct trace_job *job, int
 		block = entry->block;
 	else if (index < (int64_t)job->blocks[group].count)
 		block = job->blocks[group].at[index];
-	if (block == MODEL_NULL_BLOCK)
+	if (block == MODEL_NULL_BLOCK || model_is_unstorable(model, job, group, index))
 		return;
 	item.hash = tail_hash(model, job, end);
 	model_add_items(model, batch, item, block);
@@ -106,6 +106,8 @@ static bool add_boundary(struct model *model, const struct trace_job *job,
 	if (entry->tokens / hb > (int64_t)job->hash_count)
 		return true;
 	if (chunk % group->put_step != (model->config->tp_rank + entry->group) % group->put_step)
+		return true;
+	if (model_is_unstorable(model, job, entry->group, chunk))
 		return true;
 	item.start = chunk * group->block_size;
 	item.hash = job->hashes[entry->tokens / hb - 1];

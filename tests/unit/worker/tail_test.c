@@ -274,6 +274,26 @@ static void a_failed_boundary_put_ends_the_job(void **state)
 	rig_close(&rig);
 }
 
+/* proves: D-22 */
+static void d22_a_boundary_that_can_never_be_stored_is_put_once(void **state)
+{
+	const struct kvh_boundary put = {.group = 1, .block_id = OWN_BLOCK, .tokens = 24};
+	struct rig rig;
+
+	(void)state;
+	open_tail(&rig);
+	FAKE_ANSWER(&rig.world->fake, FAKE_PUT, KVH_TOO_LARGE);
+	save_with_puts(&rig, 1, 32, &put, 1);
+	assert_string_equal(rig_calls(&rig), "exists g1:2\nput g1:2\n");
+	assert_string_equal(rig_done(&rig), "saved 1 -2008\n");
+	/* The next job leaves it out, and saves the rest. */
+	save_with_puts(&rig, 2, 32, &put, 1);
+	assert_null(strstr(rig_calls(&rig), "g1:2"));
+	assert_string_equal(rig_done(&rig), "saved 2 0\n");
+	assert_int_equal(rig_stats(&rig).save_chunks_unstorable, 1);
+	rig_close(&rig);
+}
+
 /* proves: R-22 */
 static void boundary_puts_are_striped_by_the_chunk_that_holds_them(void **state)
 {
@@ -373,6 +393,7 @@ int main(void)
 		cmocka_unit_test(a_tails_put_waits_for_the_event),
 		cmocka_unit_test(boundary_puts_come_before_the_normal_save),
 		cmocka_unit_test(a_failed_boundary_put_ends_the_job),
+		cmocka_unit_test(d22_a_boundary_that_can_never_be_stored_is_put_once),
 		cmocka_unit_test(boundary_puts_are_striped_by_the_chunk_that_holds_them),
 		cmocka_unit_test(d17_boundaries_off_the_hash_grid_are_refused),
 		cmocka_unit_test(d17_tail_keys_that_name_other_tokens_are_refused),
