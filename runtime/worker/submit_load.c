@@ -162,7 +162,7 @@ static kvh_status submit(struct load_plan *plan, struct kvh_error *error)
 	                             .hashes = job->hashes,
 	                             .hash_count = job->hash_count,
 	                             .event = job->event};
-	struct worker_job *built;
+	struct worker_job *built = NULL;
 	kvh_status status = kvh_submit_check(worker, &in, error);
 
 	if (!status && job->token_count % worker->hash_tokens)
