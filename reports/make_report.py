@@ -62,7 +62,10 @@ def read_fault_points(root, result_folder):
     if unknown:
         raise results.Missing(f"{result_folder}: fired but not in {catalogue}: "
                               f"{' '.join(unknown)}; clear it and run: {COMMAND}")
-    return [{"name": name, "fired_in": fired.get(name, 0)} for name in declared]
+    silent = [name for name in declared if not fired.get(name)]
+    if silent:
+        raise results.Missing(f"no test fires {' '.join(silent)}, declared in {catalogue}")
+    return [{"name": name, "fired_in": fired[name]} for name in declared]
 
 
 def _share(covered, total):

@@ -60,6 +60,7 @@ class Project(unittest.TestCase):
         for name, text in SPEC.items():
             self.write(f"docs/spec/{name}", text)
         self.write("tests/rules.txt", TABLE)
+        self.write("SECURITY.md", "| T1 | a threat |\n")
         self.write("tests/unit/a_test.c", TEST_FILE)
         self.build = self.root / "build"
         self.ran = {}
@@ -162,6 +163,12 @@ class Rules(Project):
         self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1", "R-1, saving"))
         self.assert_problem("'saving' is no rule id")
 
+    def test_a_threat_may_be_cited_if_there_is_one(self):
+        self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1", "R-1, T1"))
+        self.assertEqual(self.problems(), [])
+        self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1", "R-1, T9"))
+        self.assert_problem("'T9' is no rule id")
+
     def test_a_citation_over_two_lines(self):
         self.write("tests/unit/a_test.c", TEST_FILE.replace("R-1 ", "R-1,\n * R-2 "))
         table = rules.examine(self.root, self.build / "results", False, "make test")[0]
@@ -247,7 +254,7 @@ class Report(Project):
         self.write("runtime/base/fault_points.def",
                    '/* x */\nKVH_FAULT_POINT(A, "base/alloc", X)\n'
                    'KVH_FAULT_POINT(B, "pool/commit", X)\n')
-        self.write("build/results/unit.a/fault_points.txt", "base/alloc\nbase/alloc\n")
+        self.write("build/results/unit.a/fault_points.txt", "base/alloc\nbase/alloc\npool/commit\n")
         self.write("build/CMakeCache.txt", "CMAKE_C_COMPILER:STRING=gcc\n")
         self.write("build/tests.json", json.dumps({"tests": [
             {"name": "unit.a", "properties": [{"name": "LABELS", "value": ["unit"]}]}]}))
@@ -273,9 +280,13 @@ class Report(Project):
         self.assertEqual(report["coverage"]["worker and store"]["branch"]["percent"], 75.0)
         self.assertIsNone(report["coverage"]["rest"]["branch"]["percent"])
         self.assertEqual(report["fault_points"], [{"name": "base/alloc", "fired_in": 1},
-                                                  {"name": "pool/commit", "fired_in": 0}])
+                                                  {"name": "pool/commit", "fired_in": 1}])
         self.assertEqual(report["labels"]["unit"]["functions"], 1)
         self.assertEqual(report["commit"]["changed_files"], 0)
+
+    def test_a_fault_point_that_no_test_fires(self):
+        self.write("build/results/unit.a/fault_points.txt", "base/alloc\n")
+        self.assert_missing("no test fires pool/commit")
 
     def test_each_absent_input_is_named_with_its_command(self):
         for name in ("results/ctest.xml", "tests.json", "coverage.json", "CMakeCache.txt"):

@@ -8,18 +8,17 @@
 
 #include "base/text.h"
 
-kvh_status kvh_fail(struct kvh_error *error, kvh_status status, const char *format, ...)
+void kvh_error_set(struct kvh_error *error, kvh_status status, const char *format, ...)
 {
 	/* Built aside, because the arguments may hold the text that error has now. */
 	char text[KVH_ERROR_TEXT_BYTES];
 	va_list args;
 
 	if (!error)
-		return status;
+		return;
 	va_start(args, format);
 	kvh_text_line(text, sizeof(text), format, args);
 	va_end(args);
 	error->status = status;
 	memcpy(error->text, text, strlen(text) + 1);
-	return status;
 }

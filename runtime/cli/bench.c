@@ -29,26 +29,29 @@ enum option_id {
 };
 
 static const struct kvh_cli_option options[] = {
-    {"rounds", OPTION_ROUNDS, "N", "measured rounds of each case (default 7)"},
-    {"seconds", OPTION_SECONDS, "N",
-     "time for the whole run (default 60); cases out of time\nend after 3 rounds"},
-    {"set", OPTION_SET, "MIB",
-     "MiB copied in each pass, a power of two (default 256);\nengine and store memory together "
-     "are twice that and\nshould exceed the last-level cache"},
-    {"keys", OPTION_KEYS, "N", "keys of the per-key figures (default 100000)"},
-    {"space-keys", OPTION_SPACE_KEYS, "N",
-     "objects of the figure of bytes an object (default\n1000000)"},
-    {"only", OPTION_ONLY, "PART", "copies, keys, space or worker"},
-    {"json", OPTION_JSON, "FILE", "all figures of all rounds; - for stdout"},
-    {0}};
+	{"rounds", OPTION_ROUNDS, "N", "measured rounds of each case (default 7)"},
+	{"seconds", OPTION_SECONDS, "N",
+         "time for the whole run (default 60); a case that is out\nof its share ends after 3 "
+         "rounds, after the whole time\nafter 1"},
+	{"set", OPTION_SET, "MIB",
+         "MiB copied in each pass, a power of two (default 256);\nengine and store memory together "
+         "are twice that and\nshould exceed the last-level cache"},
+	{"keys", OPTION_KEYS, "N", "keys of the per-key figures (default 100000)"},
+	{"space-keys", OPTION_SPACE_KEYS, "N",
+         "objects of the figure of bytes an object (default\n1000000)"},
+	{"only", OPTION_ONLY, "PART", "copies, keys, space or worker"},
+	{"json", OPTION_JSON, "FILE", "all figures of all rounds; - for stdout"},
+	{0}};
 
 static const struct kvh_cli_args arguments = {
-    .command = "bench",
-    .usage = "bench [options]",
-    .about = "Measures put, get, exists and the worker against the limits of this machine: plain\n"
-	     "copy loops over the same memory, in the same process, interleaved. A missed target\n"
-	     "is printed as such; only wrong bytes or a failed call fail the run.",
-    .options = options};
+	.command = "bench",
+	.usage = "bench [options]",
+	.about = "Measures put, get, exists and the worker against the limits of this machine: "
+		 "plain\n"
+		 "copy loops over the same memory, in the same process, interleaved. A missed "
+		 "target\n"
+		 "is printed as such; only wrong bytes or a failed call fail the run.",
+	.options = options};
 
 struct part {
 	const char *name;
@@ -56,9 +59,9 @@ struct part {
 };
 
 static const struct part parts[] = {{"copies", kvh_bench_copies},
-				    {"keys", kvh_bench_per_key},
-				    {"space", kvh_bench_space},
-				    {"worker", kvh_bench_worker}};
+                                    {"keys", kvh_bench_per_key},
+                                    {"worker", kvh_bench_worker},
+                                    {"space", kvh_bench_space}};
 
 #define PART_COUNT (sizeof(parts) / sizeof(parts[0]))
 
@@ -79,12 +82,12 @@ static bool is_part(const char *name)
 }
 
 static bool take_number(const char *name, const char *value, uint64_t min, uint64_t max,
-			uint64_t *number)
+                        uint64_t *number)
 {
 	if (kvh_cli_number(value, min, max, number))
 		return true;
 	kvh_cli_complain("bench", "--%s %s: a whole number from %llu to %llu", name, value,
-			 (unsigned long long)min, (unsigned long long)max);
+	                 (unsigned long long)min, (unsigned long long)max);
 	return false;
 }
 
@@ -128,7 +131,7 @@ static bool take_option(struct request *request, int id, const char *value)
 		ok = is_part(value);
 		if (!ok)
 			kvh_cli_complain("bench", "--only %s: copies, keys, space or worker",
-					 value);
+			                 value);
 		break;
 	default:
 		request->json_path = value;
@@ -156,7 +159,7 @@ static void print_machine(const json_t *machine, const struct kvh_bench *bench)
 {
 	const char *cpu = json_string_value(json_object_get(machine, "cpu"));
 	json_int_t cache_bytes =
-	    json_integer_value(json_object_get(machine, "last_level_cache_bytes"));
+		json_integer_value(json_object_get(machine, "last_level_cache_bytes"));
 
 	printf("kvhold %s bench on %s, last-level cache %lld MiB, load %.2f\n", kvh_version_text(),
 	       cpu, (long long)cache_bytes / (long long)KVH_BENCH_MIB,
@@ -183,10 +186,10 @@ static bool write_json(const struct request *request, json_t *machine)
 {
 	const struct kvh_bench *bench = &request->bench;
 	json_t *root =
-	    json_pack("{s:s, s:O, s:I, s:I, s:I, s:I, s:O}", "kvhold", kvh_version_text(),
-		      "machine", machine, "rounds", (json_int_t)bench->rounds, "set_bytes",
-		      (json_int_t)bench->set_bytes, "targets", (json_int_t)bench->target_count,
-		      "missed", (json_int_t)bench->missed_count, "figures", bench->figures);
+		json_pack("{s:s, s:O, s:I, s:I, s:I, s:I, s:O}", "kvhold", kvh_version_text(),
+	                  "machine", machine, "rounds", (json_int_t)bench->rounds, "set_bytes",
+	                  (json_int_t)bench->set_bytes, "targets", (json_int_t)bench->target_count,
+	                  "missed", (json_int_t)bench->missed_count, "figures", bench->figures);
 	bool ok = root && kvh_cli_write_json("bench", root, request->json_path);
 
 	json_decref(root);
@@ -215,11 +218,11 @@ static int run(struct request *request)
 int kvh_cli_bench(int argc, char **argv)
 {
 	struct request request = {.bench = {.env = kvh_env_posix(),
-					    .rounds = ROUNDS,
-					    .set_bytes = SET_MIB * KVH_BENCH_MIB,
-					    .keys = KEYS,
-					    .space_keys = SPACE_KEYS,
-					    .limit_ns = SECONDS * UINT64_C(1000000000)}};
+	                                    .rounds = ROUNDS,
+	                                    .set_bytes = SET_MIB * KVH_BENCH_MIB,
+	                                    .keys = KEYS,
+	                                    .space_keys = SPACE_KEYS,
+	                                    .limit_ns = SECONDS * UINT64_C(1000000000)}};
 	int id = take_options(&request, argc, argv);
 
 	if (id == KVH_CLI_HELP)

@@ -14,12 +14,12 @@
 
 enum {
 	KVH_BENCH_ROUNDS_MAX = 101,
-	KVH_BENCH_ROUNDS_MIN = 3, /* of a case that the time limit cuts short */
+	KVH_BENCH_ROUNDS_MIN = 3, /* of a case that is out of its time; 1 when the whole run is */
 	KVH_BENCH_BATCH_KEYS = 64,
 	KVH_BENCH_HASH_BYTES = 32
 };
 
-#define KVH_BENCH_MIB	      ((size_t)1 << 20)
+#define KVH_BENCH_MIB         ((size_t)1 << 20)
 #define KVH_BENCH_PREFIX_TEXT "bench@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@"
 
 /* One bench run. */
@@ -27,7 +27,7 @@ struct kvh_bench {
 	const struct kvh_env *env;
 	uint32_t rounds;     /* each case, after one round that does not count */
 	uint64_t set_bytes;  /* bytes copied in each pass */
-	uint64_t keys;	     /* of the per-key figures */
+	uint64_t keys;       /* of the per-key figures */
 	uint64_t space_keys; /* of the figure of bytes an object */
 	uint64_t started_ns;
 	uint64_t limit_ns; /* for the whole run */
@@ -54,8 +54,8 @@ struct kvh_bench_figure {
 	const char *unit;
 	const struct kvh_bench_series *series;
 	struct kvh_bench_target target; /* held against the median */
-	const char *note;		/* NULL: none */
-	json_t *more;			/* given; NULL: none */
+	const char *note;               /* NULL: none */
+	json_t *more;                   /* given; NULL: none */
 };
 
 /* ---- bench_report.c ---- */
@@ -78,9 +78,9 @@ json_t *kvh_bench_machine(void);
 uint64_t kvh_bench_now(const struct kvh_bench *bench);
 /* Of all threads of this process, user and system. */
 double kvh_bench_cpu_seconds(void);
-/* Whether a case that began at case_ns and has done so many rounds goes on. */
+/* Whether a case that began at case_ns and has done so many measured rounds goes on. */
 bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint64_t case_ns,
-		       uint64_t case_limit_ns);
+                       uint64_t case_limit_ns);
 /* Pages of 2 MiB where the system gives them, all present. NULL: no memory. */
 unsigned char *kvh_bench_map(size_t bytes);
 void kvh_bench_unmap(unsigned char *memory, size_t bytes);
@@ -103,17 +103,20 @@ struct kvh_bench_objects {
 	struct kvh_result *results;
 };
 
+/* A pool in this process with room for so many objects. Words are printed on failure. */
+bool kvh_bench_local_open(size_t count, size_t object_bytes, struct kvh_store **store);
+
 enum kvh_bench_op { KVH_BENCH_PUT, KVH_BENCH_GET, KVH_BENCH_EXISTS };
 
 /* Words are printed on failure. layout: lent. order[i]: the block of object i. */
 bool kvh_bench_objects_init(struct kvh_bench_objects *objects, struct kvh_store *store,
-			    const struct kvh_layout *layout, const uint32_t *order, size_t count);
+                            const struct kvh_layout *layout, const uint32_t *order, size_t count);
 void kvh_bench_objects_fini(struct kvh_bench_objects *objects);
 /* Names the objects first, first + 1, ... of a series; init: series 0 from 0. */
 void kvh_bench_objects_name(struct kvh_bench_objects *objects, uint64_t series, uint64_t first);
 /* All objects once; every result must be expected. Words are printed on failure. */
 bool kvh_bench_objects_run(struct kvh_bench_objects *objects, enum kvh_bench_op op,
-			   int64_t expected);
+                           int64_t expected);
 /* Removes every object of the store. */
 bool kvh_bench_objects_clear(struct kvh_bench_objects *objects);
 /* Turns the keys' order over, values with them. */
@@ -123,7 +126,7 @@ void kvh_bench_objects_shuffle(struct kvh_bench_objects *objects, const uint32_t
 
 enum kvh_bench_kernel {
 	KVH_BENCH_MEMCPY = 0,
-	KVH_BENCH_STREAM = 1,	    /* streaming stores */
+	KVH_BENCH_STREAM = 1,       /* streaming stores */
 	KVH_BENCH_STREAM_AHEAD = 2, /* the same, the next segment prefetched */
 	KVH_BENCH_KERNELS = 3
 };
@@ -156,9 +159,9 @@ struct kvh_store *kvh_bench_lists_open(bool exists);
 
 /* ---- sections; each prints its words and returns false when it could not be measured ---- */
 
-bool kvh_bench_copies(struct kvh_bench *bench);	 /* bench_copy.c: P1 to P4, P8 */
+bool kvh_bench_copies(struct kvh_bench *bench);  /* bench_copy.c: P1 to P4, P8 */
 bool kvh_bench_per_key(struct kvh_bench *bench); /* bench_key_cost.c: P5 */
-bool kvh_bench_space(struct kvh_bench *bench);	 /* bench_key_cost.c: P7 */
-bool kvh_bench_worker(struct kvh_bench *bench);	 /* bench_worker.c: P6, P9 */
+bool kvh_bench_space(struct kvh_bench *bench);   /* bench_key_cost.c: P7 */
+bool kvh_bench_worker(struct kvh_bench *bench);  /* bench_worker.c: P6, P9 */
 
 #endif

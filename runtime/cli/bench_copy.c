@@ -12,7 +12,7 @@
 enum {
 	SHIFT_BYTES = 16,    /* what P4 moves buffers by */
 	ENGINE_SLACK = 4096, /* room for the shift */
-	DIRECTIONS = 2,	     /* KVH_BENCH_PUT, KVH_BENCH_GET */
+	DIRECTIONS = 2,      /* KVH_BENCH_PUT, KVH_BENCH_GET */
 	RATIOS = 3,
 	CASE_SHARE = 22 /* of the run's time limit, one case gets one part of so many */
 };
@@ -33,32 +33,31 @@ struct copy_case {
 };
 
 static const struct copy_case cases[] = {
-    {4096, 2, "P3", OF_MEMCPY, {0.80, 0.80}, 0},
-    {16384, 2, "P3", OF_STREAM, {0.75, 0.75}, 0.16},
-    {65536, 2, "P2", OF_STREAM, {0.80, 0.85}, 0},
-    {262144, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
-    {1048576, 2, "P1", OF_STREAM, {0.90, 0.90}, 0.10},
-    {4194304, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
-    {4096, 64, NULL, OF_MEMCPY, {0, 0}, 0},
-    {65536, 64, "P2", OF_BETTER, {0.90, 0.90}, 0},
-    {262144, 64, NULL, OF_STREAM, {0, 0}, 0},
-    {1048576, 64, "P2", OF_STREAM, {0.90, 0.90}, 0},
-    {4194304, 64, NULL, OF_STREAM, {0, 0}, 0},
+	{4096, 2, "P3", OF_MEMCPY, {0.80, 0.80}, 0},
+	{16384, 2, "P3", OF_STREAM, {0.75, 0.75}, 0.16},
+	{65536, 2, "P2", OF_STREAM, {0.80, 0.85}, 0},
+	{262144, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
+	{1048576, 2, "P1", OF_STREAM, {0.90, 0.90}, 0.10},
+	{4194304, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
+	{4096, 64, NULL, OF_MEMCPY, {0, 0}, 0},
+	{65536, 64, "P2", OF_BETTER, {0.90, 0.90}, 0},
+	{262144, 64, NULL, OF_STREAM, {0, 0}, 0},
+	{1048576, 64, "P2", OF_STREAM, {0.90, 0.90}, 0},
+	{4194304, 64, NULL, OF_STREAM, {0, 0}, 0},
 };
 
 /* Segments of 4 KiB and more, aligned against shifted. */
 static const struct copy_case shift_cases[] = {
-    {8192, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
-    {131072, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
-    {1048576, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+	{8192, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+	{131072, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
+	{1048576, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
 };
 
 /* What all cases share. */
 struct copy_set {
 	struct kvh_bench *bench;
 	struct kvh_store *store;
-	kvh_region_id region;
-	unsigned char *engine;	/* set_bytes + ENGINE_SLACK; word i holds word_of(i) */
+	unsigned char *engine;  /* set_bytes + ENGINE_SLACK; word i holds word_of(i) */
 	unsigned char *extents; /* set_bytes: where the limits keep the objects */
 	size_t set_bytes;
 };
@@ -113,7 +112,7 @@ static double seconds_since(const struct kvh_bench *bench, uint64_t start_ns)
  * the engine's memory is wrong until the product's get has put it right.
  */
 static double limit_seconds(struct copy_run *run, enum kvh_bench_op op,
-			    enum kvh_bench_kernel kernel)
+                            enum kvh_bench_kernel kernel)
 {
 	uint64_t start_ns = kvh_bench_now(run->set->bench);
 
@@ -131,10 +130,10 @@ static double better(double a, double b)
 }
 
 static bool store_pass(struct copy_run *run, enum kvh_bench_op op, double *seconds,
-		       double *cpu_seconds)
+                       double *cpu_seconds)
 {
 	int64_t expected =
-	    op == KVH_BENCH_GET ? (int64_t)kvh_layout_value_bytes(run->layout) : KVH_OK;
+		op == KVH_BENCH_GET ? (int64_t)kvh_layout_value_bytes(run->layout) : KVH_OK;
 	double cpu_start = kvh_bench_cpu_seconds();
 	uint64_t start_ns = kvh_bench_now(run->set->bench);
 
@@ -164,7 +163,7 @@ static bool measure_direction(struct copy_run *run, enum kvh_bench_op op, bool c
 	kvh_bench_add(&run->ratios[op][OF_STREAM], stream / seconds);
 	kvh_bench_add(&run->ratios[op][OF_MEMCPY], limits[KVH_BENCH_MEMCPY] / seconds);
 	kvh_bench_add(&run->ratios[op][OF_BETTER],
-		      better(stream, limits[KVH_BENCH_MEMCPY]) / seconds);
+	              better(stream, limits[KVH_BENCH_MEMCPY]) / seconds);
 	kvh_bench_add(&run->cpu[op], cpu_seconds / gigabytes);
 	return true;
 }
@@ -188,11 +187,11 @@ static bool create_layout(struct copy_run *run)
 		return kvh_bench_ok("layout", KVH_NO_MEMORY, NULL);
 	for (size_t i = 0; i < lists->segment_count; i++)
 		templates[i] = (struct kvh_segment_template){
-		    .base = lists->engine + i * lists->object_count * lists->segment_bytes,
-		    .stride_bytes = lists->segment_bytes,
-		    .bytes = lists->segment_bytes};
+			.base = lists->engine + i * lists->object_count * lists->segment_bytes,
+			.stride_bytes = lists->segment_bytes,
+			.bytes = lists->segment_bytes};
 	status = kvh_layout_create(run->set->store, templates, lists->segment_count,
-				   lists->object_count, &run->layout, &error);
+	                           lists->object_count, &run->layout, &error);
 	free(templates);
 	return kvh_bench_ok("layout", status, &error);
 }
@@ -205,7 +204,7 @@ static void run_fini(struct copy_run *run)
 }
 
 static bool run_init(struct copy_run *run, struct copy_set *set, const struct copy_case *one,
-		     size_t shift_bytes)
+                     size_t shift_bytes)
 {
 	size_t count = set->set_bytes / one->object_bytes;
 
@@ -214,17 +213,44 @@ static bool run_init(struct copy_run *run, struct copy_set *set, const struct co
 		return kvh_bench_ok("case", KVH_NO_MEMORY, NULL);
 	kvh_bench_shuffle(run->order, count);
 	run->lists =
-	    (struct kvh_bench_lists){.engine = set->engine + shift_bytes,
-				     .extents = set->extents,
-				     .object_count = count,
-				     .extent_stride_bytes = one->object_bytes,
-				     .segment_count = one->segment_count,
-				     .segment_bytes = one->object_bytes / one->segment_count,
-				     .order = run->order};
+		(struct kvh_bench_lists){.engine = set->engine + shift_bytes,
+	                                 .extents = set->extents,
+	                                 .object_count = count,
+	                                 .extent_stride_bytes = one->object_bytes,
+	                                 .segment_count = one->segment_count,
+	                                 .segment_bytes = one->object_bytes / one->segment_count,
+	                                 .order = run->order};
 	if (create_layout(run) &&
 	    kvh_bench_objects_init(&run->objects, set->store, run->layout, run->order, count))
 		return true;
 	run_fini(run);
+	return false;
+}
+
+static bool close_store(struct copy_set *set)
+{
+	kvh_status status = kvh_store_close(set->store, 0);
+
+	set->store = NULL;
+	return kvh_bench_ok("close", status, NULL);
+}
+
+/* A quarter more than the case's objects take, so that no put has to evict. */
+static bool open_store(struct copy_set *set, const struct copy_case *one)
+{
+	size_t engine_bytes = set->set_bytes + ENGINE_SLACK;
+	struct kvh_error error = {0};
+	kvh_region_id region;
+
+	if (!kvh_bench_local_open(set->set_bytes / one->object_bytes * 5 / 4, one->object_bytes,
+	                          &set->store))
+		return false;
+	if (kvh_bench_ok("register",
+	                 kvh_store_register(set->store, set->engine, engine_bytes, KVH_MEMORY_HOST,
+	                                    &region, &error),
+	                 &error))
+		return true;
+	close_store(set);
 	return false;
 }
 
@@ -234,13 +260,13 @@ static uint64_t case_limit_ns(const struct copy_set *set)
 }
 
 static void name_case(char *name, size_t capacity, enum kvh_bench_op op,
-		      const struct copy_case *one)
+                      const struct copy_case *one)
 {
 	size_t kib = one->object_bytes >> 10;
 	bool is_mib = kib >= 1024;
 
 	snprintf(name, capacity, "%s %zu %s / %zu", direction_names[op], is_mib ? kib >> 10 : kib,
-		 is_mib ? "MiB" : "KiB", one->segment_count);
+	         is_mib ? "MiB" : "KiB", one->segment_count);
 }
 
 static json_t *rates_json(const struct copy_run *run, enum kvh_bench_op op)
@@ -248,44 +274,45 @@ static json_t *rates_json(const struct copy_run *run, enum kvh_bench_op op)
 	const struct kvh_bench_series *limits = run->limit_rates[op];
 
 	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "memcpy_gb_per_s",
-			 kvh_bench_median(&limits[KVH_BENCH_MEMCPY]), "nt_gb_per_s",
-			 kvh_bench_median(&limits[KVH_BENCH_STREAM]), "nt_ahead_gb_per_s",
-			 kvh_bench_median(&limits[KVH_BENCH_STREAM_AHEAD]), "kvhold_gb_per_s",
-			 kvh_bench_median(&run->rates[op]), "of_nt",
-			 kvh_bench_median(&run->ratios[op][OF_STREAM]), "of_memcpy",
-			 kvh_bench_median(&run->ratios[op][OF_MEMCPY]), "of_better",
-			 kvh_bench_median(&run->ratios[op][OF_BETTER]), "cpu_s_per_gb",
-			 kvh_bench_median(&run->cpu[op]));
+	                 kvh_bench_median(&limits[KVH_BENCH_MEMCPY]), "nt_gb_per_s",
+	                 kvh_bench_median(&limits[KVH_BENCH_STREAM]), "nt_ahead_gb_per_s",
+	                 kvh_bench_median(&limits[KVH_BENCH_STREAM_AHEAD]), "kvhold_gb_per_s",
+	                 kvh_bench_median(&run->rates[op]), "of_nt",
+	                 kvh_bench_median(&run->ratios[op][OF_STREAM]), "of_memcpy",
+	                 kvh_bench_median(&run->ratios[op][OF_MEMCPY]), "of_better",
+	                 kvh_bench_median(&run->ratios[op][OF_BETTER]), "cpu_s_per_gb",
+	                 kvh_bench_median(&run->cpu[op]));
 }
 
 static void report_rate(const struct copy_run *run, const struct copy_case *one,
-			enum kvh_bench_op op)
+                        enum kvh_bench_op op)
 {
 	const struct kvh_bench_series *limits = run->limit_rates[op];
 	struct kvh_bench_figure figure = {.unit = ratio_units[one->ratio],
-					  .series = &run->ratios[op][one->ratio],
-					  .more = rates_json(run, op)};
+	                                  .series = &run->ratios[op][one->ratio],
+	                                  .more = rates_json(run, op)};
 	char name[64], note[128];
 	double stream = kvh_bench_median(&limits[KVH_BENCH_STREAM]);
 	double ahead = kvh_bench_median(&limits[KVH_BENCH_STREAM_AHEAD]);
 
 	name_case(name, sizeof(name), op, one);
 	snprintf(note, sizeof(note), "%5.2f GB/s; memcpy %5.2f, NT %5.2f; of memcpy %.2f",
-		 kvh_bench_median(&run->rates[op]), kvh_bench_median(&limits[KVH_BENCH_MEMCPY]),
-		 stream > ahead ? stream : ahead, kvh_bench_median(&run->ratios[op][OF_MEMCPY]));
+	         kvh_bench_median(&run->rates[op]), kvh_bench_median(&limits[KVH_BENCH_MEMCPY]),
+	         stream > ahead ? stream : ahead, kvh_bench_median(&run->ratios[op][OF_MEMCPY]));
 	figure.name = name;
 	figure.note = note;
 	if (one->rule)
 		figure.target =
-		    (struct kvh_bench_target){.rule = one->rule, .bound = one->bound[op]};
+			(struct kvh_bench_target){.rule = one->rule, .bound = one->bound[op]};
 	kvh_bench_report(run->set->bench, &figure);
 }
 
 static void report_cpu(const struct copy_run *run, const struct copy_case *one,
-		       enum kvh_bench_op op)
+                       enum kvh_bench_op op)
 {
-	struct kvh_bench_figure figure = {
-	    .unit = "CPU s/GB", .series = &run->cpu[op], .target = {"P8", one->cpu_bound, true}};
+	struct kvh_bench_figure figure = {.unit = "CPU s/GB",
+	                                  .series = &run->cpu[op],
+	                                  .target = {"P8", one->cpu_bound, true}};
 	char name[64], full_name[80];
 
 	if (one->cpu_bound <= 0)
@@ -318,19 +345,33 @@ static bool measure_case(struct copy_set *set, const struct copy_case *one)
 	return ok;
 }
 
-static void report_shift(const struct copy_run *aligned, const struct copy_run *shifted,
-			 const struct copy_case *one, enum kvh_bench_op op)
+/* Rates of the shifted run over those of the aligned one, round by round. */
+static struct kvh_bench_series quotients(const struct kvh_bench_series *shifted,
+                                         const struct kvh_bench_series *aligned)
 {
-	struct kvh_bench_series ratios = {0};
-	struct kvh_bench_figure figure = {
-	    .unit = "of aligned", .series = &ratios, .target = {one->rule, one->bound[op], false}};
-	char name[64], full_name[96];
+	struct kvh_bench_series result = {0};
 
-	for (uint32_t i = 0; i < shifted->rates[op].count; i++)
-		kvh_bench_add(&ratios, shifted->rates[op].values[i] / aligned->rates[op].values[i]);
+	for (uint32_t i = 0; i < shifted->count; i++)
+		kvh_bench_add(&result, shifted->values[i] / aligned->values[i]);
+	return result;
+}
+
+static void report_shift(const struct copy_run *aligned, const struct copy_run *shifted,
+                         const struct copy_case *one, enum kvh_bench_op op)
+{
+	struct kvh_bench_series own = quotients(&shifted->rates[op], &aligned->rates[op]);
+	struct kvh_bench_series of_memcpy = quotients(&shifted->limit_rates[op][KVH_BENCH_MEMCPY],
+	                                              &aligned->limit_rates[op][KVH_BENCH_MEMCPY]);
+	struct kvh_bench_figure figure = {
+		.unit = "of aligned", .series = &own, .target = {one->rule, one->bound[op], false}};
+	char name[64], full_name[96], note[64];
+
 	name_case(name, sizeof(name), op, one);
 	snprintf(full_name, sizeof(full_name), "%s, %d B off a line", name, SHIFT_BYTES);
+	snprintf(note, sizeof(note), "memcpy's own %.2f", kvh_bench_median(&of_memcpy));
 	figure.name = full_name;
+	figure.note = note;
+	figure.more = json_pack("{s:f}", "memcpy_of_aligned", kvh_bench_median(&of_memcpy));
 	kvh_bench_report(aligned->set->bench, &figure);
 }
 
@@ -359,33 +400,27 @@ static bool measure_shift(struct copy_set *set, const struct copy_case *one)
 	return ok;
 }
 
+typedef bool (*measure_fn)(struct copy_set *set, const struct copy_case *one);
+
+/* Each case has a store of its own. */
+static bool measure_in_store(struct copy_set *set, const struct copy_case *one, measure_fn measure)
+{
+	bool ok = open_store(set, one) && measure(set, one);
+
+	return close_store(set) && ok;
+}
+
 static bool measure_all(struct copy_set *set)
 {
 	bool ok = true;
 
 	kvh_bench_head("Copies: object size / segments, local: against plain loops over the same "
-		       "segments");
+	               "segments");
 	for (size_t i = 0; ok && i < sizeof(cases) / sizeof(cases[0]); i++)
-		ok = measure_case(set, &cases[i]);
+		ok = measure_in_store(set, &cases[i], measure_case);
 	for (size_t i = 0; ok && i < sizeof(shift_cases) / sizeof(shift_cases[0]); i++)
-		ok = measure_shift(set, &shift_cases[i]);
+		ok = measure_in_store(set, &shift_cases[i], measure_shift);
 	return ok;
-}
-
-/* A quarter more than the objects take, so that no put has to evict. */
-static bool open_store(struct copy_set *set)
-{
-	size_t engine_bytes = set->set_bytes + ENGINE_SLACK;
-	struct kvh_error error = {0};
-	char url[64];
-
-	snprintf(url, sizeof(url), "local:?size=%zuMiB",
-		 set->set_bytes / KVH_BENCH_MIB * 5 / 4 + 64);
-	return kvh_bench_ok(url, kvh_store_open(url, NULL, &set->store, &error), &error) &&
-	       kvh_bench_ok("register",
-			    kvh_store_register(set->store, set->engine, engine_bytes,
-					       KVH_MEMORY_HOST, &set->region, &error),
-			    &error);
 }
 
 bool kvh_bench_copies(struct kvh_bench *bench)
@@ -400,9 +435,8 @@ bool kvh_bench_copies(struct kvh_bench *bench)
 		goto out;
 	}
 	engine_fill(&set);
-	ok = open_store(&set) && measure_all(&set);
+	ok = measure_all(&set);
 out:
-	ok = kvh_bench_ok("close", kvh_store_close(set.store, 0), NULL) && ok;
 	kvh_bench_unmap(set.extents, set.set_bytes);
 	kvh_bench_unmap(set.engine, set.set_bytes + ENGINE_SLACK);
 	return ok;

@@ -16,6 +16,9 @@ enum {
 	KEY_CASE_SHARE = 8   /* part of the time limit, as in bench_copy.c */
 };
 
+/* What is timed. */
+enum key_call { CALL_PUT, CALL_GET, CALL_HIT, CALL_MISS, KEY_CALLS };
+
 struct key_bench {
 	struct kvh_bench *bench;
 	struct kvh_store *store;
@@ -30,8 +33,8 @@ struct key_bench {
 	struct kvh_bench_objects objects; /* put and got, in put order */
 	struct kvh_bench_objects present; /* the same keys in another order */
 	struct kvh_bench_objects absent;
-	struct kvh_bench_series put, get, hits, misses; /* us a key */
-	struct kvh_bench_series whole_put, whole_get;
+	struct kvh_bench_series put, get, hits, misses; /* us a key, as they are reported */
+	struct kvh_bench_series cpu[KEY_CALLS]; /* us a key, the copy of the value included */
 };
 
 /* The store of count small objects, over block_count blocks of engine memory. */
@@ -39,19 +42,16 @@ static bool open_store(struct key_bench *keys, size_t count, size_t block_count)
 {
 	const struct kvh_segment_template template = {keys->engine, VALUE_BYTES, VALUE_BYTES};
 	struct kvh_error error = {0};
-	char url[64];
 
-	snprintf(url, sizeof(url), "local:?size=%zuMiB",
-		 count * EXTENT_BYTES / KVH_BENCH_MIB * 9 / 8 + 64);
-	return kvh_bench_ok(url, kvh_store_open(url, NULL, &keys->store, &error), &error) &&
+	return kvh_bench_local_open(count, EXTENT_BYTES, &keys->store) &&
 	       kvh_bench_ok("register",
-			    kvh_store_register(keys->store, keys->engine, keys->engine_bytes,
-					       KVH_MEMORY_HOST, &keys->region, &error),
-			    &error) &&
-	       kvh_bench_ok(
-		   "layout",
-		   kvh_layout_create(keys->store, &template, 1, block_count, &keys->layout, &error),
-		   &error);
+	                    kvh_store_register(keys->store, keys->engine, keys->engine_bytes,
+	                                       KVH_MEMORY_HOST, &keys->region, &error),
+	                    &error) &&
+	       kvh_bench_ok("layout",
+	                    kvh_layout_create(keys->store, &template, 1, block_count, &keys->layout,
+	                                      &error),
+	                    &error);
 }
 
 static bool close_store(struct key_bench *keys)
@@ -64,9 +64,9 @@ static bool close_store(struct key_bench *keys)
 static bool init_objects(struct key_bench *keys, size_t count)
 {
 	if (!kvh_bench_objects_init(&keys->objects, keys->store, keys->layout, keys->order,
-				    count) ||
+	                            count) ||
 	    !kvh_bench_objects_init(&keys->present, keys->store, keys->layout, keys->order,
-				    count) ||
+	                            count) ||
 	    !kvh_bench_objects_init(&keys->absent, keys->store, keys->layout, keys->order, count))
 		return false;
 	kvh_bench_objects_shuffle(&keys->present, keys->order);
@@ -74,15 +74,28 @@ static bool init_objects(struct key_bench *keys, size_t count)
 	return true;
 }
 
-static bool timed_run(struct key_bench *keys, struct kvh_bench_objects *objects,
-		      enum kvh_bench_op op, int64_t expected, double *us_per_key)
+/* us a key of one call over all its keys. */
+struct key_times {
+	double wall[KEY_CALLS];
+	double cpu[KEY_CALLS];
+};
+
+static bool timed_run(struct key_bench *keys, enum key_call call, struct key_times *times)
 {
+	static const enum kvh_bench_op ops[] = {KVH_BENCH_PUT, KVH_BENCH_GET, KVH_BENCH_EXISTS,
+	                                        KVH_BENCH_EXISTS};
+	static const int64_t expected[] = {KVH_OK, VALUE_BYTES, 1, 0};
+	struct kvh_bench_objects *objects = call == CALL_HIT    ? &keys->present
+	                                    : call == CALL_MISS ? &keys->absent
+	                                                        : &keys->objects;
+	double cpu_start = kvh_bench_cpu_seconds();
 	uint64_t start_ns = kvh_bench_now(keys->bench);
 
-	if (!kvh_bench_objects_run(objects, op, expected))
+	if (!kvh_bench_objects_run(objects, ops[call], expected[call]))
 		return false;
-	*us_per_key =
-	    (double)(kvh_bench_now(keys->bench) - start_ns) / 1e3 / (double)objects->count;
+	times->wall[call] =
+		(double)(kvh_bench_now(keys->bench) - start_ns) / 1e3 / (double)objects->count;
+	times->cpu[call] = (kvh_bench_cpu_seconds() - cpu_start) * 1e6 / (double)objects->count;
 	return true;
 }
 
@@ -101,54 +114,56 @@ static double limit_us_per_key(struct key_bench *keys, enum kvh_bench_op op)
 
 static bool measure_round(struct key_bench *keys, bool counts)
 {
-	double limit_put, limit_get, put, get, hit, miss;
+	struct key_times times;
+	double limit_put, limit_get;
 
 	if (!kvh_bench_objects_clear(&keys->objects))
 		return false;
 	limit_put = limit_us_per_key(keys, KVH_BENCH_PUT);
-	if (!timed_run(keys, &keys->objects, KVH_BENCH_PUT, KVH_OK, &put))
+	if (!timed_run(keys, CALL_PUT, &times))
 		return false;
 	limit_get = limit_us_per_key(keys, KVH_BENCH_GET);
-	if (!timed_run(keys, &keys->objects, KVH_BENCH_GET, VALUE_BYTES, &get) ||
-	    !timed_run(keys, &keys->present, KVH_BENCH_EXISTS, 1, &hit) ||
-	    !timed_run(keys, &keys->absent, KVH_BENCH_EXISTS, 0, &miss))
+	if (!timed_run(keys, CALL_GET, &times) || !timed_run(keys, CALL_HIT, &times) ||
+	    !timed_run(keys, CALL_MISS, &times))
 		return false;
 	if (!counts)
 		return true;
-	kvh_bench_add(&keys->put, put - limit_put);
-	kvh_bench_add(&keys->get, get - limit_get);
-	kvh_bench_add(&keys->whole_put, put);
-	kvh_bench_add(&keys->whole_get, get);
-	kvh_bench_add(&keys->hits, hit);
-	kvh_bench_add(&keys->misses, miss);
+	kvh_bench_add(&keys->put, times.wall[CALL_PUT] - limit_put);
+	kvh_bench_add(&keys->get, times.wall[CALL_GET] - limit_get);
+	kvh_bench_add(&keys->hits, times.wall[CALL_HIT]);
+	kvh_bench_add(&keys->misses, times.wall[CALL_MISS]);
+	for (int call = 0; call < KEY_CALLS; call++)
+		kvh_bench_add(&keys->cpu[call], times.cpu[call]);
 	return true;
 }
 
-static void report_one(struct key_bench *keys, const char *what,
-		       const struct kvh_bench_series *series, double bound, const char *note)
+static void report_one(struct key_bench *keys, enum key_call call,
+                       const struct kvh_bench_series *series, double bound)
 {
-	struct kvh_bench_figure figure = {
-	    .unit = "us/key", .series = series, .target = {"P5", bound, true}, .note = note};
-	char name[64];
+	static const char *const names[] = {"put beside the copy", "get beside the copy",
+	                                    "exists, present", "exists, absent"};
+	double cpu = kvh_bench_median(&keys->cpu[call]);
+	struct kvh_bench_figure figure = {.unit = "us/key",
+	                                  .series = series,
+	                                  .target = {"P5", bound, true},
+	                                  .more = json_pack("{s:f}", "cpu_us_per_key", cpu)};
+	char name[64], note[64];
 
-	snprintf(name, sizeof(name), "%s, %zu keys", what, keys->objects.count);
+	snprintf(name, sizeof(name), "%s, %zu keys", names[call], keys->objects.count);
+	snprintf(note, sizeof(note), "CPU of the call %.3f", cpu);
 	figure.name = name;
+	figure.note = note;
 	kvh_bench_report(keys->bench, &figure);
 }
 
 static void report_all(struct key_bench *keys)
 {
 	double exists_bound = keys->objects.count < MANY_KEYS ? 0.05 : 0.10;
-	char note[64];
 
-	report_one(keys, "exists, present", &keys->hits, exists_bound, NULL);
-	report_one(keys, "exists, absent", &keys->misses, exists_bound, NULL);
-	snprintf(note, sizeof(note), "with the copy of 64 B %.3f",
-		 kvh_bench_median(&keys->whole_put));
-	report_one(keys, "put beside the copy", &keys->put, 0.25, note);
-	snprintf(note, sizeof(note), "with the copy of 64 B %.3f",
-		 kvh_bench_median(&keys->whole_get));
-	report_one(keys, "get beside the copy", &keys->get, 0.25, note);
+	report_one(keys, CALL_HIT, &keys->hits, exists_bound);
+	report_one(keys, CALL_MISS, &keys->misses, exists_bound);
+	report_one(keys, CALL_PUT, &keys->put, 0.25);
+	report_one(keys, CALL_GET, &keys->get, 0.25);
 }
 
 static bool measure(struct key_bench *keys)
@@ -158,7 +173,7 @@ static bool measure(struct key_bench *keys)
 	bool ok = measure_round(keys, false);
 
 	while (ok && kvh_bench_goes_on(keys->bench, round, start_ns,
-				       keys->bench->limit_ns / KEY_CASE_SHARE)) {
+	                               keys->bench->limit_ns / KEY_CASE_SHARE)) {
 		ok = measure_round(keys, true);
 		round++;
 	}
@@ -186,12 +201,12 @@ static bool allocate(struct key_bench *keys, size_t count)
 		return kvh_bench_ok("memory for the keys", KVH_NO_MEMORY, NULL);
 	kvh_bench_shuffle(keys->order, count);
 	keys->lists = (struct kvh_bench_lists){.engine = keys->engine,
-					       .extents = keys->extents,
-					       .object_count = count,
-					       .extent_stride_bytes = EXTENT_BYTES,
-					       .segment_count = 1,
-					       .segment_bytes = VALUE_BYTES,
-					       .order = keys->order};
+	                                       .extents = keys->extents,
+	                                       .object_count = count,
+	                                       .extent_stride_bytes = EXTENT_BYTES,
+	                                       .segment_count = 1,
+	                                       .segment_bytes = VALUE_BYTES,
+	                                       .order = keys->order};
 	return true;
 }
 
@@ -245,12 +260,12 @@ static bool measure_space(struct key_bench *keys, size_t count, struct kvh_bench
 
 	if (!open_store(keys, count, 1) ||
 	    !kvh_bench_objects_init(&keys->objects, keys->store, keys->layout, first_block,
-				    KVH_BENCH_BATCH_KEYS) ||
+	                            KVH_BENCH_BATCH_KEYS) ||
 	    !fill(keys, count))
 		return false;
 	after_bytes = resident_bytes();
 	kvh_bench_add(series,
-		      ((double)after_bytes - (double)before_bytes) / (double)count - EXTENT_BYTES);
+	              ((double)after_bytes - (double)before_bytes) / (double)count - EXTENT_BYTES);
 	return true;
 }
 
@@ -260,9 +275,9 @@ bool kvh_bench_space(struct kvh_bench *bench)
 	size_t needed_bytes = count * (EXTENT_BYTES + VALUE_BYTES * 4) * 3 / 2;
 	struct kvh_bench_series series = {0};
 	struct kvh_bench_figure figure = {.unit = "B/object",
-					  .series = &series,
-					  .target = {"P7", 104, true},
-					  .note = "resident memory less the payload's 4 KiB"};
+	                                  .series = &series,
+	                                  .target = {"P7", 104, true},
+	                                  .note = "resident memory less the payload's 4 KiB"};
 	struct key_bench keys = {.bench = bench, .engine_bytes = EXTENT_BYTES};
 	char name[64];
 	bool ok;
@@ -270,6 +285,10 @@ bool kvh_bench_space(struct kvh_bench *bench)
 	kvh_bench_head("Space of an object: local:");
 	snprintf(name, sizeof(name), "metadata, %zu objects", count);
 	figure.name = name;
+	if (kvh_bench_now(bench) - bench->started_ns > bench->limit_ns) {
+		kvh_bench_skip(bench, name, "the time is over; run with --only space");
+		return true;
+	}
 	if ((size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) < needed_bytes) {
 		kvh_bench_skip(bench, name, "too little free memory; run with --space-keys less");
 		return true;

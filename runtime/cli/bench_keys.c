@@ -2,17 +2,35 @@
 /* The bench's objects: keys and values made once, then put, got and looked up 64 a call. */
 #include "bench.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 
+enum {
+	/* A pool is asked for so much for each object at least: it keeps one entry for so much. */
+	POOL_BYTES_PER_OBJECT = 16384,
+	POOL_SLACK_MIB = 64
+};
+
+bool kvh_bench_local_open(size_t count, size_t object_bytes, struct kvh_store **store)
+{
+	size_t bytes = object_bytes < POOL_BYTES_PER_OBJECT ? POOL_BYTES_PER_OBJECT : object_bytes;
+	struct kvh_error error = {0};
+	char url[64];
+
+	snprintf(url, sizeof(url), "local:?size=%zuMiB",
+	         count * bytes / KVH_BENCH_MIB + POOL_SLACK_MIB);
+	return kvh_bench_ok(url, kvh_store_open(url, NULL, store, &error), &error);
+}
+
 static bool intern_prefix(struct kvh_store *store, uint32_t *prefix_id)
 {
 	const struct kvh_prefix prefix = {.struct_bytes = sizeof(prefix),
-					  .text = KVH_BENCH_PREFIX_TEXT,
-					  .text_bytes = sizeof(KVH_BENCH_PREFIX_TEXT) - 1,
-					  .hash_bytes = KVH_BENCH_HASH_BYTES};
+	                                  .text = KVH_BENCH_PREFIX_TEXT,
+	                                  .text_bytes = sizeof(KVH_BENCH_PREFIX_TEXT) - 1,
+	                                  .hash_bytes = KVH_BENCH_HASH_BYTES};
 	struct kvh_error error = {0};
 
 	return kvh_bench_ok("prefix", kvh_store_prefix(store, &prefix, prefix_id, &error), &error);
@@ -29,7 +47,7 @@ static bool allocate(struct kvh_bench_objects *objects, size_t count)
 }
 
 bool kvh_bench_objects_init(struct kvh_bench_objects *objects, struct kvh_store *store,
-			    const struct kvh_layout *layout, const uint32_t *order, size_t count)
+                            const struct kvh_layout *layout, const uint32_t *order, size_t count)
 {
 	uint32_t prefix_id;
 
@@ -45,7 +63,7 @@ bool kvh_bench_objects_init(struct kvh_bench_objects *objects, struct kvh_store 
 
 		kvh_bench_hash(hash, 0, i);
 		objects->keys[i] = (struct kvh_key){
-		    .hash = hash, .hash_bytes = KVH_BENCH_HASH_BYTES, .prefix_id = prefix_id};
+			.hash = hash, .hash_bytes = KVH_BENCH_HASH_BYTES, .prefix_id = prefix_id};
 		objects->values[i] = (struct kvh_value){.layout = layout, .block_id = order[i]};
 	}
 	return true;
@@ -67,7 +85,7 @@ void kvh_bench_objects_fini(struct kvh_bench_objects *objects)
 }
 
 static kvh_status run_batch(struct kvh_store *store, enum kvh_bench_op op,
-			    const struct kvh_batch *batch)
+                            const struct kvh_batch *batch)
 {
 	const struct kvh_put_options options = {.struct_bytes = sizeof(options)};
 	struct kvh_batch lookup = *batch;
@@ -81,7 +99,7 @@ static kvh_status run_batch(struct kvh_store *store, enum kvh_bench_op op,
 }
 
 bool kvh_bench_objects_run(struct kvh_bench_objects *objects, enum kvh_bench_op op,
-			   int64_t expected)
+                           int64_t expected)
 {
 	static const char *const names[] = {"put", "get", "exists"};
 	int64_t wrong = 0;
@@ -89,10 +107,10 @@ bool kvh_bench_objects_run(struct kvh_bench_objects *objects, enum kvh_bench_op 
 	for (size_t first = 0; first < objects->count; first += KVH_BENCH_BATCH_KEYS) {
 		size_t left = objects->count - first;
 		const struct kvh_batch batch = {
-		    .count = left < KVH_BENCH_BATCH_KEYS ? left : KVH_BENCH_BATCH_KEYS,
-		    .keys = objects->keys + first,
-		    .values = objects->values + first,
-		    .results = objects->results + first};
+			.count = left < KVH_BENCH_BATCH_KEYS ? left : KVH_BENCH_BATCH_KEYS,
+			.keys = objects->keys + first,
+			.values = objects->values + first,
+			.results = objects->results + first};
 
 		if (!kvh_bench_ok(names[op], run_batch(objects->store, op, &batch), NULL))
 			return false;
@@ -102,7 +120,7 @@ bool kvh_bench_objects_run(struct kvh_bench_objects *objects, enum kvh_bench_op 
 	if (wrong == 0)
 		return true;
 	kvh_cli_complain("bench", "%s: %lld of %zu keys were not answered with %lld", names[op],
-			 (long long)wrong, objects->count, (long long)expected);
+	                 (long long)wrong, objects->count, (long long)expected);
 	return false;
 }
 

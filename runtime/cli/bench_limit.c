@@ -24,7 +24,7 @@ static bool has_avx2(void)
 }
 
 __attribute__((target("avx2"))) static void stream_line(unsigned char *dst,
-							const unsigned char *src)
+                                                        const unsigned char *src)
 {
 	__m256i low = _mm256_loadu_si256((const __m256i *)(const void *)src);
 	__m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(src + 32));
@@ -35,7 +35,7 @@ __attribute__((target("avx2"))) static void stream_line(unsigned char *dst,
 
 /* next: fetched while the last lines are copied; NULL: nothing is. */
 __attribute__((target("avx2"))) static void stream(unsigned char *dst, const unsigned char *src,
-						   size_t bytes, const unsigned char *next)
+                                                   size_t bytes, const unsigned char *next)
 {
 	size_t head_bytes = -(uintptr_t)dst % LINE_BYTES;
 	size_t line_bytes = (bytes - head_bytes) / LINE_BYTES * LINE_BYTES;
@@ -64,7 +64,7 @@ static bool has_avx2(void)
 }
 
 static void stream(unsigned char *dst, const unsigned char *src, size_t bytes,
-		   const unsigned char *next)
+                   const unsigned char *next)
 {
 	(void)next;
 	memcpy(dst, src, bytes);
@@ -77,17 +77,25 @@ bool kvh_bench_kernel_runs(enum kvh_bench_kernel kernel)
 	return kernel == KVH_BENCH_MEMCPY || has_avx2();
 }
 
-static unsigned char *engine_at(const struct kvh_bench_lists *lists, size_t object, size_t segment)
-{
-	size_t block = lists->order[(object + lists->order_shift) % lists->object_count];
+/* Where an object's first segment lies, and how far apart its segments are. */
+struct place {
+	unsigned char *base;
+	size_t step_bytes;
+};
 
-	return lists->engine + (segment * lists->object_count + block) * lists->segment_bytes;
+static struct place engine_place(const struct kvh_bench_lists *lists, size_t object)
+{
+	size_t at = object + lists->order_shift;
+	size_t block = lists->order[at < lists->object_count ? at : at - lists->object_count];
+
+	return (struct place){lists->engine + block * lists->segment_bytes,
+	                      lists->object_count * lists->segment_bytes};
 }
 
-static unsigned char *extent_at(const struct kvh_bench_lists *lists, size_t object, size_t segment)
+static struct place extent_place(const struct kvh_bench_lists *lists, size_t object)
 {
-	return lists->extents + object * lists->extent_stride_bytes +
-	       segment * lists->segment_bytes;
+	return (struct place){lists->extents + object * lists->extent_stride_bytes,
+	                      lists->segment_bytes};
 }
 
 static bool is_streaming(enum kvh_bench_kernel kernel, const struct kvh_bench_lists *lists)
@@ -95,29 +103,34 @@ static bool is_streaming(enum kvh_bench_kernel kernel, const struct kvh_bench_li
 	return kernel != KVH_BENCH_MEMCPY && has_avx2() && lists->segment_bytes >= STREAM_BYTES_MIN;
 }
 
-typedef unsigned char *(*place_fn)(const struct kvh_bench_lists *, size_t object, size_t segment);
+typedef struct place (*place_fn)(const struct kvh_bench_lists *lists, size_t object);
 
 /* Inlined into both callers, so that the places cost a few instructions and no call. */
 static inline __attribute__((always_inline)) void copy_all(enum kvh_bench_kernel kernel,
-							   const struct kvh_bench_lists *lists,
-							   place_fn to, place_fn from)
+                                                           const struct kvh_bench_lists *lists,
+                                                           place_fn to_place, place_fn from_place)
 {
+	const size_t bytes = lists->segment_bytes;
 	bool streams = is_streaming(kernel, lists);
+	bool fetches = streams && kernel == KVH_BENCH_STREAM_AHEAD;
 
 	for (size_t object = 0; object < lists->object_count; object++) {
-		for (size_t segment = 0; segment < lists->segment_count; segment++) {
-			bool is_last = segment + 1 == lists->segment_count;
-			const unsigned char *next = NULL;
+		struct place to = to_place(lists, object);
+		struct place from = from_place(lists, object);
+		/* The last object fetches itself again: harmless, and no branch in the loop. */
+		bool is_last = object + 1 == lists->object_count;
+		const unsigned char *next_object = from_place(lists, object + !is_last).base;
 
-			if (kernel == KVH_BENCH_STREAM_AHEAD &&
-			    (!is_last || object + 1 < lists->object_count))
-				next = from(lists, object + is_last, is_last ? 0 : segment + 1);
+		for (size_t left = lists->segment_count; left > 0; left--) {
+			const unsigned char *next =
+				left > 1 ? from.base + from.step_bytes : next_object;
+
 			if (streams)
-				stream(to(lists, object, segment), from(lists, object, segment),
-				       lists->segment_bytes, next);
+				stream(to.base, from.base, bytes, fetches ? next : NULL);
 			else
-				memcpy(to(lists, object, segment), from(lists, object, segment),
-				       lists->segment_bytes);
+				memcpy(to.base, from.base, bytes);
+			to.base += to.step_bytes;
+			from.base += from.step_bytes;
 		}
 	}
 	fence();
@@ -125,10 +138,10 @@ static inline __attribute__((always_inline)) void copy_all(enum kvh_bench_kernel
 
 void kvh_bench_limit_put(enum kvh_bench_kernel kernel, const struct kvh_bench_lists *lists)
 {
-	copy_all(kernel, lists, extent_at, engine_at);
+	copy_all(kernel, lists, extent_place, engine_place);
 }
 
 void kvh_bench_limit_get(enum kvh_bench_kernel kernel, const struct kvh_bench_lists *lists)
 {
-	copy_all(kernel, lists, engine_at, extent_at);
+	copy_all(kernel, lists, engine_place, extent_place);
 }

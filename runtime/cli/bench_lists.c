@@ -3,15 +3,22 @@
 #include "bench.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <kvhold/store_ops.h>
 
-enum { TEXT_BYTES = KVH_PREFIX_TEXT_BYTES_MAX + 2 * KVH_BENCH_HASH_BYTES + 1 };
+enum { PREFIXES_MAX = 8, TEXT_BYTES = KVH_PREFIX_TEXT_BYTES_MAX + 2 * KVH_BENCH_HASH_BYTES };
+
+struct prefix_text {
+	char text[KVH_PREFIX_TEXT_BYTES_MAX];
+	size_t bytes;
+};
 
 /* Lists of one call, reused by the next; one thread calls at a time. */
 struct lists_store {
-	struct kvh_store *null;	 /* interns prefixes */
-	struct kvh_store *outer; /* the handle over this backend */
+	struct kvh_store *null; /* interns prefixes */
+	struct prefix_text prefixes[PREFIXES_MAX];
+	char hex[256][2]; /* of each byte */
 	void **addresses;
 	size_t *lengths;
 	char text[TEXT_BYTES];
@@ -20,7 +27,7 @@ struct lists_store {
 };
 
 static kvh_status lists_register(void *self, kvh_region_id region, void *addr, size_t bytes,
-				 enum kvh_memory_kind kind, struct kvh_error *error)
+                                 enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	(void)self, (void)region, (void)addr, (void)bytes, (void)kind, (void)error;
 	return KVH_OK;
@@ -33,23 +40,38 @@ static kvh_status lists_unregister(void *self, kvh_region_id region, kvh_deadlin
 }
 
 static kvh_status lists_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
-			       struct kvh_error *error)
+                               struct kvh_error *error)
 {
 	struct lists_store *lists = self;
+	kvh_status status = kvh_store_prefix(lists->null, prefix, prefix_id, error);
 
-	return kvh_store_prefix(lists->null, prefix, prefix_id, error);
+	if (status)
+		return status;
+	if (*prefix_id >= PREFIXES_MAX)
+		return KVH_BUSY;
+	memcpy(lists->prefixes[*prefix_id].text, prefix->text, prefix->text_bytes);
+	lists->prefixes[*prefix_id].bytes = prefix->text_bytes;
+	return KVH_OK;
+}
+
+static void make_text(struct lists_store *lists, const struct kvh_key *key)
+{
+	const struct prefix_text *prefix = &lists->prefixes[key->prefix_id];
+	char *out = lists->text + prefix->bytes;
+
+	memcpy(lists->text, prefix->text, prefix->bytes);
+	for (size_t i = 0; i < KVH_BENCH_HASH_BYTES; i++)
+		memcpy(out + 2 * i, lists->hex[key->hash[i]], 2);
 }
 
 static kvh_status lists_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			       const struct kvh_call *call)
+                               const struct kvh_call *call)
 {
 	struct lists_store *lists = self;
-	size_t needed_bytes;
 
 	(void)flags, (void)call;
 	for (size_t i = 0; i < batch->count; i++) {
-		kvh_store_key_text(lists->outer, &batch->keys[i], lists->text, TEXT_BYTES,
-				   &needed_bytes);
+		make_text(lists, &batch->keys[i]);
 		batch->results[i].value = lists->exists;
 	}
 	return KVH_OK;
@@ -65,7 +87,7 @@ static size_t expand(struct lists_store *lists, const struct kvh_value *value)
 		const struct kvh_segment_template *template = &view->templates[i];
 
 		lists->addresses[i] =
-		    (unsigned char *)template->base + value->block_id * template->stride_bytes;
+			(unsigned char *)template->base + value->block_id * template->stride_bytes;
 		lists->lengths[i] = template->bytes;
 		bytes += template->bytes;
 	}
@@ -75,20 +97,17 @@ static size_t expand(struct lists_store *lists, const struct kvh_value *value)
 /* For put and get alike; a get answers with the bytes. */
 static void move_all(struct lists_store *lists, const struct kvh_batch *batch, bool is_get)
 {
-	size_t needed_bytes;
-
 	for (size_t i = 0; i < batch->count; i++) {
 		size_t bytes = expand(lists, &batch->values[i]);
 
-		kvh_store_key_text(lists->outer, &batch->keys[i], lists->text, TEXT_BYTES,
-				   &needed_bytes);
+		make_text(lists, &batch->keys[i]);
 		lists->total_bytes += bytes;
 		batch->results[i].value = is_get ? (int64_t)bytes : KVH_OK;
 	}
 }
 
 static kvh_status lists_put(void *self, const struct kvh_batch *batch,
-			    const struct kvh_put_options *options, const struct kvh_call *call)
+                            const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	(void)options, (void)call;
 	move_all(self, batch, false);
@@ -120,11 +139,16 @@ static void lists_close(void *self)
 
 static struct lists_store *create(bool exists)
 {
+	static const char digits[] = "0123456789abcdef";
 	struct lists_store *lists = calloc(1, sizeof(*lists));
 
 	if (!lists)
 		return NULL;
 	lists->exists = exists;
+	for (size_t i = 0; i < 256; i++) {
+		lists->hex[i][0] = digits[i / 16];
+		lists->hex[i][1] = digits[i % 16];
+	}
 	lists->addresses = calloc(KVH_SEGMENTS_MAX, sizeof(*lists->addresses));
 	lists->lengths = calloc(KVH_SEGMENTS_MAX, sizeof(*lists->lengths));
 	if (lists->addresses && lists->lengths &&
@@ -139,15 +163,15 @@ static struct lists_store *create(bool exists)
 struct kvh_store *kvh_bench_lists_open(bool exists)
 {
 	struct kvh_store_ops ops = {.struct_bytes = sizeof(ops),
-				    .name = "lists",
-				    .register_region = lists_register,
-				    .unregister_region = lists_unregister,
-				    .prefix = lists_prefix,
-				    .exists = lists_exists,
-				    .put = lists_put,
-				    .get = lists_get,
-				    .quiesce = lists_quiesce,
-				    .close = lists_close};
+	                            .name = "lists",
+	                            .register_region = lists_register,
+	                            .unregister_region = lists_unregister,
+	                            .prefix = lists_prefix,
+	                            .exists = lists_exists,
+	                            .put = lists_put,
+	                            .get = lists_get,
+	                            .quiesce = lists_quiesce,
+	                            .close = lists_close};
 	struct lists_store *lists = create(exists);
 	struct kvh_error error = {0};
 	struct kvh_store *store = NULL;
@@ -158,8 +182,7 @@ struct kvh_store *kvh_bench_lists_open(bool exists)
 	}
 	kvh_store_ops_fill(&ops);
 	if (!kvh_bench_ok("a store with lists",
-			  kvh_store_open_ops(&ops, lists, NULL, &store, &error), &error))
+	                  kvh_store_open_ops(&ops, lists, NULL, &store, &error), &error))
 		return NULL;
-	lists->outer = store;
 	return store;
 }

@@ -51,8 +51,8 @@ double kvh_bench_max(const struct kvh_bench_series *series)
 
 void kvh_bench_head(const char *words)
 {
-	printf("\n%s\n%-34s %9s %9s %9s  %-13s %-16s\n", words, "", "median", "min", "max", "unit",
-	       "target");
+	printf("\n%s\n%-34s %8s %8s %8s %3s  %s\n", words, "", "median", "min", "max", "n",
+	       "unit          target");
 }
 
 static bool is_met(const struct kvh_bench_target *target, double median)
@@ -66,11 +66,11 @@ static void print_target(const struct kvh_bench_target *target, double median)
 
 	if (target->rule)
 		snprintf(words, sizeof(words), "%s %s %g", target->rule,
-			 target->is_upper ? "<=" : ">=", target->bound);
-	printf(" %-12s %-6s", words,
-	       !target->rule		? ""
+		         target->is_upper ? "<=" : ">=", target->bound);
+	printf(" %-12s %-7s", words,
+	       !target->rule            ? ""
 	       : is_met(target, median) ? "met"
-					: "MISSED");
+	                                : "MISSED");
 }
 
 static json_t *series_json(const struct kvh_bench_series *series)
@@ -89,10 +89,11 @@ void kvh_bench_report(struct kvh_bench *bench, const struct kvh_bench_figure *fi
 	double min = kvh_bench_min(figure->series);
 	double max = kvh_bench_max(figure->series);
 	json_t *entry = json_pack("{s:s, s:s, s:f, s:f, s:f, s:o}", "name", figure->name, "unit",
-				  figure->unit, "median", median, "min", min, "max", max, "rounds",
-				  series_json(figure->series));
+	                          figure->unit, "median", median, "min", min, "max", max, "rounds",
+	                          series_json(figure->series));
 
-	printf("%-34s %9.3f %9.3f %9.3f  %-12s", figure->name, median, min, max, figure->unit);
+	printf("%-34s %8.3f %8.3f %8.3f %3u  %-13s", figure->name, median, min, max,
+	       figure->series->count, figure->unit);
 	print_target(target, median);
 	printf(" %s\n", figure->note ? figure->note : "");
 	fflush(stdout);
@@ -100,10 +101,10 @@ void kvh_bench_report(struct kvh_bench *bench, const struct kvh_bench_figure *fi
 		bench->target_count++;
 		bench->missed_count += !is_met(target, median);
 		json_object_set_new(entry, "target",
-				    json_pack("{s:s, s:f, s:s, s:b}", "rule", target->rule, "bound",
-					      target->bound, "sense",
-					      target->is_upper ? "at most" : "at least", "met",
-					      (int)is_met(target, median)));
+		                    json_pack("{s:s, s:f, s:s, s:b}", "rule", target->rule, "bound",
+		                              target->bound, "sense",
+		                              target->is_upper ? "at most" : "at least", "met",
+		                              (int)is_met(target, median)));
 	}
 	if (figure->more)
 		json_object_set_new(entry, "more", figure->more);
@@ -114,7 +115,7 @@ void kvh_bench_skip(struct kvh_bench *bench, const char *name, const char *why)
 {
 	printf("%-34s not measured: %s\n", name, why);
 	json_array_append_new(bench->figures,
-			      json_pack("{s:s, s:s}", "name", name, "not_measured", why));
+	                      json_pack("{s:s, s:s}", "name", name, "not_measured", why));
 }
 
 /* The value of the first line of /proc/cpuinfo that begins with "model name". */
@@ -146,7 +147,7 @@ json_t *kvh_bench_machine(void)
 	if (uname(&system) || getloadavg(&load, 1) != 1)
 		return NULL;
 	return json_pack("{s:s, s:s, s:s, s:I, s:I, s:f}", "cpu", cpu, "machine", system.machine,
-			 "kernel", system.release, "cpus",
-			 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "last_level_cache_bytes",
-			 (json_int_t)sysconf(_SC_LEVEL3_CACHE_SIZE), "load_average_1min", load);
+	                 "kernel", system.release, "cpus",
+	                 (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "last_level_cache_bytes",
+	                 (json_int_t)sysconf(_SC_LEVEL3_CACHE_SIZE), "load_average_1min", load);
 }

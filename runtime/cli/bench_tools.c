@@ -23,21 +23,21 @@ double kvh_bench_cpu_seconds(void)
 }
 
 bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint64_t case_ns,
-		       uint64_t case_limit_ns)
+                       uint64_t case_limit_ns)
 {
 	uint64_t now_ns = kvh_bench_now(bench);
 
-	if (rounds_done >= bench->rounds)
-		return false;
-	if (rounds_done < KVH_BENCH_ROUNDS_MIN)
+	if (rounds_done == 0)
 		return true;
-	return now_ns - case_ns < case_limit_ns && now_ns - bench->started_ns < bench->limit_ns;
+	if (rounds_done >= bench->rounds || now_ns - bench->started_ns > bench->limit_ns)
+		return false;
+	return rounds_done < KVH_BENCH_ROUNDS_MIN || now_ns - case_ns < case_limit_ns;
 }
 
 unsigned char *kvh_bench_map(size_t bytes)
 {
 	void *memory =
-	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;
@@ -89,6 +89,6 @@ bool kvh_bench_ok(const char *what, kvh_status status, const struct kvh_error *e
 	if (status == KVH_OK)
 		return true;
 	kvh_cli_complain("bench", "%s: %s%s%s", what, kvh_strstatus(status), error ? ": " : "",
-			 error ? error->text : "");
+	                 error ? error->text : "");
 	return false;
 }

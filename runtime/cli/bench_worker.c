@@ -14,6 +14,7 @@ enum {
 	JOBS = 64, /* of a round, each another request's */
 	PIECE_BYTES = 64,
 	POLLS = 100000,
+	IDLE_NS = 200000,       /* a worker's thread sleeps by then */
 	WORKER_CASE_SHARE = 60, /* part of the time limit, as in bench_copy.c */
 	SEGMENTS_MAX = 160
 };
@@ -42,51 +43,52 @@ struct worker_case {
 static const size_t segment_counts[] = {1, 64, SEGMENTS_MAX};
 
 static const struct worker_case cases[] = {
-    {"save, all new", false, false, false, {0.05, 0.05, 0.05}},
-    {"save, all present", false, true, false, {0.10, 0.10, 0.10}},
-    {"load", false, true, true, {0.05, 0.05, 0.05}},
-    {"save, all new, lists", true, false, false, {0.10, 0.25, 0.45}},
-    {"load, lists", true, true, true, {0.10, 0.25, 0.45}},
+	{"save, all new", false, false, false, {0.05, 0.05, 0.05}},
+	{"save, all present", false, true, false, {0.10, 0.10, 0.10}},
+	{"load", false, true, true, {0.05, 0.05, 0.05}},
+	{"save, all new, lists", true, false, false, {0.10, 0.25, 0.45}},
+	{"load, lists", true, true, true, {0.10, 0.25, 0.45}},
 };
 
 static bool open_worker(struct worker_bench *work)
 {
 	const struct kvh_group group = {.kind = KVH_ATTENTION_FULL, .block_tokens = BLOCK_TOKENS};
 	const struct kvh_worker_config config = {.struct_bytes = sizeof(config),
-						 .identity = "bench",
-						 .identity_bytes = 5,
-						 .model = "bench",
-						 .groups = &group,
-						 .group_count = 1,
-						 .hash_tokens = BLOCK_TOKENS,
-						 .hash_bytes = KVH_BENCH_HASH_BYTES};
+	                                         .identity = "bench",
+	                                         .identity_bytes = 5,
+	                                         .model = "bench",
+	                                         .groups = &group,
+	                                         .group_count = 1,
+	                                         .hash_tokens = BLOCK_TOKENS,
+	                                         .hash_bytes = KVH_BENCH_HASH_BYTES};
 	struct kvh_error error = {0};
 
 	return kvh_bench_ok("worker", kvh_worker_open(work->store, &config, &work->worker, &error),
-			    &error);
+	                    &error);
 }
 
 static bool register_caches(struct worker_bench *work)
 {
 	const size_t region_bytes = (size_t)PIECE_BYTES * (REQUEST_BLOCKS + 1);
-	const struct kvh_memory memory = {
-	    .addr = work->memory, .bytes = SEGMENTS_MAX * region_bytes, .kind = KVH_MEMORY_HOST};
+	const struct kvh_memory memory = {.addr = work->memory,
+	                                  .bytes = SEGMENTS_MAX * region_bytes,
+	                                  .kind = KVH_MEMORY_HOST};
 	const uint64_t block_count = REQUEST_BLOCKS + 1;
 	struct kvh_cache_region regions[SEGMENTS_MAX];
 	const struct kvh_caches caches = {.struct_bytes = sizeof(caches),
-					  .memory = &memory,
-					  .memory_count = 1,
-					  .regions = regions,
-					  .region_count = work->segment_count,
-					  .block_counts = &block_count};
+	                                  .memory = &memory,
+	                                  .memory_count = 1,
+	                                  .regions = regions,
+	                                  .region_count = work->segment_count,
+	                                  .block_counts = &block_count};
 	struct kvh_error error = {0};
 
 	for (size_t i = 0; i < work->segment_count; i++)
 		regions[i] = (struct kvh_cache_region){.base = work->memory + i * region_bytes,
-						       .stride_bytes = PIECE_BYTES,
-						       .block_bytes = PIECE_BYTES};
+		                                       .stride_bytes = PIECE_BYTES,
+		                                       .block_bytes = PIECE_BYTES};
 	return kvh_bench_ok("caches", kvh_worker_register_caches(work->worker, &caches, &error),
-			    &error);
+	                    &error);
 }
 
 static bool open_store(struct worker_bench *work, bool is_lists, bool exists)
@@ -98,9 +100,9 @@ static bool open_store(struct worker_bench *work, bool is_lists, bool exists)
 		return work->store;
 	}
 	return kvh_bench_ok(
-	    "null:",
-	    kvh_store_open(exists ? "null:?exists=1" : "null:", NULL, &work->store, &error),
-	    &error);
+		"null:",
+		kvh_store_open(exists ? "null:?exists=1" : "null:", NULL, &work->store, &error),
+		&error);
 }
 
 static void work_fini(struct worker_bench *work)
@@ -115,7 +117,7 @@ static void work_fini(struct worker_bench *work)
 }
 
 static bool work_init(struct worker_bench *work, struct kvh_bench *bench, size_t segment_count,
-		      bool is_lists, bool exists)
+                      bool is_lists, bool exists)
 {
 	*work = (struct worker_bench){.bench = bench, .segment_count = segment_count};
 	work->memory = kvh_bench_map((size_t)SEGMENTS_MAX * PIECE_BYTES * (REQUEST_BLOCKS + 1));
@@ -135,30 +137,30 @@ static bool work_init(struct worker_bench *work, struct kvh_bench *bench, size_t
 }
 
 static bool submit_save(struct worker_bench *work, const struct kvh_block_table *blocks,
-			struct kvh_request_id request, const uint8_t *hashes)
+                        struct kvh_request_id request, const uint8_t *hashes)
 {
 	const struct kvh_save_job job = {.struct_bytes = sizeof(job),
-					 .job_id = work->last_job_id,
-					 .request = request,
-					 .token_count = REQUEST_BLOCKS * BLOCK_TOKENS,
-					 .blocks = blocks,
-					 .hashes = hashes,
-					 .hash_count = REQUEST_BLOCKS};
+	                                 .job_id = work->last_job_id,
+	                                 .request = request,
+	                                 .token_count = REQUEST_BLOCKS * BLOCK_TOKENS,
+	                                 .blocks = blocks,
+	                                 .hashes = hashes,
+	                                 .hash_count = REQUEST_BLOCKS};
 	struct kvh_error error = {0};
 
 	return kvh_bench_ok("save", kvh_worker_save(work->worker, &job, &error), &error);
 }
 
 static bool submit_load(struct worker_bench *work, const struct kvh_block_table *blocks,
-			struct kvh_request_id request, const uint8_t *hashes)
+                        struct kvh_request_id request, const uint8_t *hashes)
 {
 	const struct kvh_load_job job = {.struct_bytes = sizeof(job),
-					 .job_id = work->last_job_id,
-					 .request = request,
-					 .token_count = REQUEST_BLOCKS * BLOCK_TOKENS,
-					 .blocks = blocks,
-					 .hashes = hashes,
-					 .hash_count = REQUEST_BLOCKS};
+	                                 .job_id = work->last_job_id,
+	                                 .request = request,
+	                                 .token_count = REQUEST_BLOCKS * BLOCK_TOKENS,
+	                                 .blocks = blocks,
+	                                 .hashes = hashes,
+	                                 .hash_count = REQUEST_BLOCKS};
 	struct kvh_error error = {0};
 
 	return kvh_bench_ok("load", kvh_worker_load(work->worker, &job, &error), &error);
@@ -173,7 +175,7 @@ static bool submit(struct worker_bench *work, bool is_load, size_t index)
 
 	work->last_job_id++;
 	return is_load ? submit_load(work, &blocks, request, hashes)
-		       : submit_save(work, &blocks, request, hashes);
+	               : submit_save(work, &blocks, request, hashes);
 }
 
 /* Takes all completions; counts the jobs that ended well. */
@@ -184,14 +186,14 @@ static bool collect(struct worker_bench *work, size_t *good_count)
 
 	do {
 		if (!kvh_bench_ok("poll",
-				  kvh_worker_poll(work->worker, completions, sizeof(completions[0]),
-						  JOBS, &count),
-				  NULL))
+		                  kvh_worker_poll(work->worker, completions, sizeof(completions[0]),
+		                                  JOBS, &count),
+		                  NULL))
 			return false;
 		for (size_t i = 0; i < count; i++)
 			*good_count += completions[i].status == KVH_OK &&
-				       (completions[i].kind == KVH_SAVE_DONE ||
-					completions[i].kind == KVH_LOAD_DONE);
+			               (completions[i].kind == KVH_SAVE_DONE ||
+			                completions[i].kind == KVH_LOAD_DONE);
 	} while (count > 0);
 	return true;
 }
@@ -258,7 +260,7 @@ static bool measure_case(struct kvh_bench *bench, const struct worker_case *one,
 {
 	struct kvh_bench_series series = {0};
 	struct kvh_bench_figure figure = {
-	    .unit = "CPU us/key", .series = &series, .target = {"P6", one->bound[index], true}};
+		.unit = "CPU us/key", .series = &series, .target = {"P6", one->bound[index], true}};
 	struct worker_bench work;
 	char name[64];
 	bool ok;
@@ -279,7 +281,7 @@ static bool measure_polls(struct worker_bench *work)
 {
 	struct kvh_bench_series series = {0};
 	const struct kvh_bench_figure figure = {
-	    .name = "poll, nothing there", .unit = "ns", .series = &series};
+		.name = "poll, nothing there", .unit = "ns", .series = &series};
 	struct kvh_completion completion;
 	size_t count;
 
@@ -289,7 +291,7 @@ static bool measure_polls(struct worker_bench *work)
 		for (size_t i = 0; i < POLLS; i++)
 			kvh_worker_poll(work->worker, &completion, sizeof(completion), 1, &count);
 		kvh_bench_add(&series,
-			      (double)(kvh_bench_now(work->bench) - start_ns) / (double)POLLS);
+		              (double)(kvh_bench_now(work->bench) - start_ns) / (double)POLLS);
 	}
 	kvh_bench_report(work->bench, &figure);
 	return true;
@@ -302,15 +304,18 @@ static uint64_t wakeups_of(struct worker_bench *work)
 	return kvh_worker_get_stats(work->worker, &stats) == KVH_OK ? stats.wakeups : 0;
 }
 
-/* One job at a time, each waited for; or all at once. */
+/* One job at a time, each to a worker that sleeps; or all at once. */
 static bool count_wakeups(struct worker_bench *work, bool is_burst, double *per_job)
 {
+	const struct kvh_env *env = work->bench->env;
 	uint64_t before = wakeups_of(work);
 	size_t good_count = 0;
 
 	for (size_t i = 0; i < JOBS; i++) {
 		if (!submit(work, false, i) || (!is_burst && !wait_all(work)))
 			return false;
+		if (!is_burst)
+			env->ops->sleep_ns(env->ctx, IDLE_NS);
 	}
 	if (!wait_all(work) || !collect(work, &good_count) || !finish_all(work, JOBS))
 		return false;
@@ -322,10 +327,10 @@ static bool measure_wakeups(struct worker_bench *work, bool is_burst)
 {
 	struct kvh_bench_series series = {0};
 	const struct kvh_bench_figure figure = {.name = is_burst ? "saves handed in at once"
-								 : "saves one after another",
-						.unit = "wake-ups/job",
-						.series = &series,
-						.target = {"P9", 1, true}};
+	                                                         : "saves one after another",
+	                                        .unit = "wake-ups/job",
+	                                        .series = &series,
+	                                        .target = {"P9", 1, true}};
 	double per_job;
 
 	for (uint32_t round = 0; round < work->bench->rounds; round++) {
@@ -344,7 +349,7 @@ bool kvh_bench_worker(struct kvh_bench *bench)
 	bool ok = true;
 
 	kvh_bench_head("Worker: job / segments a key; requests of 512 blocks over null: or a store "
-		       "with lists");
+	               "with lists");
 	for (size_t i = 0; ok && i < sizeof(cases) / sizeof(cases[0]) * counts; i++)
 		ok = measure_case(bench, &cases[i / counts], i % counts);
 	if (!ok || !work_init(&work, bench, 1, false, false))

@@ -12,7 +12,7 @@ struct kvh_shape {
 	const struct kvh_attention_ops *ops; /* NULL: the group opts out */
 	uint32_t block_tokens;
 	uint32_t window_tokens; /* 0 where the kind has none */
-	bool eagle;		/* flagged, after C-2's default */
+	bool eagle;             /* flagged, after C-2's default */
 };
 
 /* Groups with equal shape, matched as one. */
@@ -43,14 +43,10 @@ struct kvh_search {
 	bool drop; /* an eagle block must be dropped */
 };
 
-/*
- * Its answer. Needed chunks are always one run: [first_chunk, end_chunk). What lies before is not
- * needed; end_chunk = ceil(tokens / block).
- */
+/* Its answer. Needed are the chunks from first_chunk to ceil(tokens / block), no others. */
 struct kvh_run {
 	uint64_t tokens;
 	uint64_t first_chunk;
-	uint64_t end_chunk;
 };
 
 /* Which chunks a store or lookup mask has (C-31). */
@@ -65,12 +61,12 @@ struct kvh_keep_query {
 
 struct kvh_attention_ops {
 	bool inner_boundaries; /* hits may end inside a block with partial hits (C-10, C-21) */
-	bool drops;	       /* an eagle block is dropped; not for states (C-12) */
+	bool drops;            /* an eagle block is dropped; not for states (C-12) */
 	struct kvh_run (*search)(const struct kvh_spec *spec, const struct kvh_search *search);
 	enum kvh_keep (*keep)(const struct kvh_shape *shape, const struct kvh_keep_query *query);
 	/* After KVH_KEEP_SOME only: sets what is kept in the mask's zeroed bits. Else NULL. */
 	void (*keep_some)(const struct kvh_shape *shape, const struct kvh_keep_query *query,
-			  struct kvh_mask *mask);
+	                  struct kvh_mask *mask);
 };
 
 extern const struct kvh_attention_ops kvh_attention_full;
@@ -90,7 +86,7 @@ bool kvh_bytes_reserve(uint8_t **memory, size_t *memory_bytes, size_t bytes);
 /* Whether every group of the spec holds the hash that ends at end_tokens, a multiple of
  * hash_tokens. */
 static inline bool kvh_spec_has(const struct kvh_spec *spec, const struct kvh_search *search,
-				uint64_t end_tokens)
+                                uint64_t end_tokens)
 {
 	const struct kvh_presence *presence = search->presence;
 	uint64_t hash_index = end_tokens / search->coordinator->hash_tokens - 1;
@@ -108,7 +104,7 @@ static inline bool kvh_spec_has(const struct kvh_spec *spec, const struct kvh_se
 
 /* C-3: the same for a whole chunk. */
 static inline bool kvh_spec_has_chunk(const struct kvh_spec *spec, const struct kvh_search *search,
-				      uint64_t chunk)
+                                      uint64_t chunk)
 {
 	return kvh_spec_has(spec, search, (chunk + 1) * spec->shape.block_tokens);
 }

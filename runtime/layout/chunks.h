@@ -31,7 +31,7 @@ static inline uint64_t kvh_chunk_count(uint64_t token_count, uint32_t block_toke
  * kvh_chunk_count(token_count, block_tokens) and token_count at most 2^63: nothing wraps then.
  */
 static inline struct kvh_chunk kvh_chunk_at(uint64_t index, uint32_t block_tokens,
-					    uint32_t hash_tokens, uint64_t token_count)
+                                            uint32_t hash_tokens, uint64_t token_count)
 {
 	struct kvh_chunk chunk = {.index = index, .start_token = index * block_tokens};
 	uint64_t end_token = chunk.start_token + block_tokens;
@@ -43,7 +43,7 @@ static inline struct kvh_chunk kvh_chunk_at(uint64_t index, uint32_t block_token
 
 /* whether this rank puts chunk index of the group. put_step >= 1. */
 static inline bool kvh_chunk_is_mine(uint64_t index, uint32_t put_step, uint32_t tp_rank,
-				     uint32_t group)
+                                     uint32_t group)
 {
 	return index % put_step == ((uint64_t)tp_rank + group) % put_step;
 }

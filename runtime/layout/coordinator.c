@@ -29,31 +29,31 @@ static bool has_window(const struct kvh_attention_ops *ops)
 
 /* What can be wrong with one group alone. */
 static kvh_status check_group(const struct kvh_coordinator_config *config, uint32_t index,
-			      struct kvh_error *error)
+                              struct kvh_error *error)
 {
 	const struct kvh_group *group = &config->groups[index];
 	const struct kvh_attention_ops *ops = find_attention(group->kind);
 
 	if (!ops)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "group %u: unknown attention kind %d",
-				index, (int)group->kind);
+		                index, (int)group->kind);
 	if (group->block_tokens < 1 || group->block_tokens > KVH_BLOCK_TOKENS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"group %u: block_tokens is %" PRIu32 ", must be 1 to %d", index,
-				group->block_tokens, KVH_BLOCK_TOKENS_MAX);
+		                "group %u: block_tokens is %" PRIu32 ", must be 1 to %d", index,
+		                group->block_tokens, KVH_BLOCK_TOKENS_MAX);
 	if (group->block_tokens % config->hash_tokens)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"group %u: hash_tokens %" PRIu32
-				" must divide block_tokens %" PRIu32,
-				index, config->hash_tokens, group->block_tokens);
+		                "group %u: hash_tokens %" PRIu32
+		                " must divide block_tokens %" PRIu32,
+		                index, config->hash_tokens, group->block_tokens);
 	if (config->has_retention && config->retention_tokens % group->block_tokens)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"group %u: retention_tokens %" PRIu32
-				" must be 0 or a multiple of block_tokens %" PRIu32,
-				index, config->retention_tokens, group->block_tokens);
+		                "group %u: retention_tokens %" PRIu32
+		                " must be 0 or a multiple of block_tokens %" PRIu32,
+		                index, config->retention_tokens, group->block_tokens);
 	if (has_window(ops) && group->window_tokens < 1)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"group %u: window_tokens is 0, must be at least 1", index);
+		                "group %u: window_tokens is 0, must be at least 1", index);
 	return KVH_OK;
 }
 
@@ -70,7 +70,7 @@ static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 
 /* hash_tokens when no group takes part. */
 static kvh_status find_lcm(const struct kvh_coordinator_config *config, uint32_t *lcm_tokens,
-			   struct kvh_error *error)
+                           struct kvh_error *error)
 {
 	uint64_t lcm = config->hash_tokens;
 
@@ -82,9 +82,9 @@ static kvh_status find_lcm(const struct kvh_coordinator_config *config, uint32_t
 		lcm = lcm / greatest_common_divisor(lcm, group->block_tokens) * group->block_tokens;
 		if (lcm > KVH_TOKENS_MAX)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"groups: the least common multiple of their block_tokens "
-					"is over %d; choose block sizes that divide each other",
-					KVH_TOKENS_MAX);
+			                "groups: the least common multiple of their block_tokens "
+			                "is over %d; choose block sizes that divide each other",
+			                KVH_TOKENS_MAX);
 	}
 	*lcm_tokens = (uint32_t)lcm;
 	return KVH_OK;
@@ -95,20 +95,20 @@ static kvh_status check_lcm(const struct kvh_coordinator_config *config, struct 
 {
 	if (config->lcm_tokens > KVH_TOKENS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"lcm_tokens is %" PRIu32 ", must be at most %d", config->lcm_tokens,
-				KVH_TOKENS_MAX);
+		                "lcm_tokens is %" PRIu32 ", must be at most %d", config->lcm_tokens,
+		                KVH_TOKENS_MAX);
 	if (config->lcm_tokens % config->hash_tokens)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"hash_tokens %" PRIu32 " must divide lcm_tokens %" PRIu32,
-				config->hash_tokens, config->lcm_tokens);
+		                "hash_tokens %" PRIu32 " must divide lcm_tokens %" PRIu32,
+		                config->hash_tokens, config->lcm_tokens);
 	for (uint32_t index = 0; index < config->group_count; index++) {
 		const struct kvh_group *group = &config->groups[index];
 
 		if (!group->opts_out && config->lcm_tokens % group->block_tokens)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"group %u: block_tokens %" PRIu32
-					" must divide lcm_tokens %" PRIu32,
-					index, group->block_tokens, config->lcm_tokens);
+			                "group %u: block_tokens %" PRIu32
+			                " must divide lcm_tokens %" PRIu32,
+			                index, group->block_tokens, config->lcm_tokens);
 	}
 	return KVH_OK;
 }
@@ -117,11 +117,11 @@ static kvh_status check_config(const struct kvh_coordinator_config *config, stru
 {
 	if (config->group_count < 1 || config->group_count > KVH_GROUPS_MAX || !config->groups)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "groups: %zu given, must be 1 to %d",
-				config->group_count, KVH_GROUPS_MAX);
+		                config->group_count, KVH_GROUPS_MAX);
 	if (config->hash_tokens < 1 || config->hash_tokens > KVH_BLOCK_TOKENS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"hash_tokens is %" PRIu32 ", must be 1 to %d", config->hash_tokens,
-				KVH_BLOCK_TOKENS_MAX);
+		                "hash_tokens is %" PRIu32 ", must be 1 to %d", config->hash_tokens,
+		                KVH_BLOCK_TOKENS_MAX);
 	for (uint32_t index = 0; index < config->group_count; index++) {
 		kvh_status status = KVH_OK;
 
@@ -135,7 +135,7 @@ static kvh_status check_config(const struct kvh_coordinator_config *config, stru
 
 /* C-2: with drafting on and no group flagged, all count as flagged. */
 static void set_shapes(struct kvh_coordinator *coordinator,
-		       const struct kvh_coordinator_config *config)
+                       const struct kvh_coordinator_config *config)
 {
 	bool flagged = false;
 
@@ -157,7 +157,7 @@ static void set_shapes(struct kvh_coordinator *coordinator,
 
 /* C-13's own conditions. */
 static kvh_status check_chunked_local(const struct kvh_coordinator *coordinator,
-				      struct kvh_error *error)
+                                      struct kvh_error *error)
 {
 	for (uint32_t index = 0; index < coordinator->group_count; index++) {
 		const struct kvh_shape *shape = &coordinator->groups[index];
@@ -166,15 +166,15 @@ static kvh_status check_chunked_local(const struct kvh_coordinator *coordinator,
 			continue;
 		if (shape->block_tokens != coordinator->align_tokens)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"group %u: chunked local attention needs block_tokens "
-					"(%" PRIu32 ") equal to the alignment of hits (%" PRIu32
-					")",
-					index, shape->block_tokens, coordinator->align_tokens);
+			                "group %u: chunked local attention needs block_tokens "
+			                "(%" PRIu32 ") equal to the alignment of hits (%" PRIu32
+			                ")",
+			                index, shape->block_tokens, coordinator->align_tokens);
 		if (shape->eagle)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"group %u: chunked local attention does not work with "
-					"EAGLE drafting; flag other groups or turn it off",
-					index);
+			                "group %u: chunked local attention does not work with "
+			                "EAGLE drafting; flag other groups or turn it off",
+			                index);
 	}
 	return KVH_OK;
 }
@@ -213,15 +213,15 @@ static void set_specs(struct kvh_coordinator *coordinator)
 }
 
 kvh_status kvh_coordinator_create(const struct kvh_coordinator_config *config,
-				  struct kvh_coordinator **out, struct kvh_error *error)
+                                  struct kvh_coordinator **out, struct kvh_error *error)
 {
 	struct kvh_coordinator *coordinator;
 	uint32_t lcm_tokens = config->lcm_tokens;
 	kvh_status status = check_config(config, error);
 
 	if (status == KVH_OK)
-		status =
-		    lcm_tokens ? check_lcm(config, error) : find_lcm(config, &lcm_tokens, error);
+		status = lcm_tokens ? check_lcm(config, error)
+		                    : find_lcm(config, &lcm_tokens, error);
 	if (status != KVH_OK)
 		return status;
 	coordinator = kvh_calloc(1, sizeof(*coordinator));

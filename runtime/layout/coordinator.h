@@ -30,7 +30,7 @@ struct kvh_coordinator;
  * not looked at.
  */
 kvh_status kvh_coordinator_create(const struct kvh_coordinator_config *config,
-				  struct kvh_coordinator **out, struct kvh_error *error);
+                                  struct kvh_coordinator **out, struct kvh_error *error);
 void kvh_coordinator_destroy(struct kvh_coordinator *coordinator);
 
 uint32_t kvh_coordinator_lcm_tokens(const struct kvh_coordinator *coordinator);
@@ -78,16 +78,16 @@ void kvh_masks_fini(struct kvh_masks *masks);
  * a multiple of A, or over KVH_TOKENS_MAX. KVH_NO_MEMORY.
  */
 kvh_status kvh_store_mask(const struct kvh_coordinator *coordinator, uint64_t token_count,
-			  uint64_t start_token, bool has_replay, uint64_t replay_tokens,
-			  struct kvh_masks *masks);
+                          uint64_t start_token, bool has_replay, uint64_t replay_tokens,
+                          struct kvh_masks *masks);
 kvh_status kvh_lookup_mask(const struct kvh_coordinator *coordinator, uint64_t token_count,
-			   struct kvh_masks *masks);
+                           struct kvh_masks *masks);
 /*
  * C-30. hash_count: hashes there are; token_count may be anything. The masks are runs (see
  * kvh_mask). Allocates nothing, takes no time per chunk; always KVH_OK.
  */
 kvh_status kvh_load_mask(const struct kvh_coordinator *coordinator, size_t hash_count,
-			 uint64_t token_count, struct kvh_masks *masks);
+                         uint64_t token_count, struct kvh_masks *masks);
 
 /*
  * What the store holds: whether group has the object named by hash index (0-based, one per
@@ -104,8 +104,8 @@ struct kvh_presence {
  * kvh_tail_boundary.
  */
 kvh_status kvh_coordinator_hit(const struct kvh_coordinator *coordinator,
-			       const struct kvh_presence *presence, size_t hash_count,
-			       uint64_t max_tokens, uint64_t *hit_tokens, struct kvh_masks *masks);
+                               const struct kvh_presence *presence, size_t hash_count,
+                               uint64_t max_tokens, uint64_t *hit_tokens, struct kvh_masks *masks);
 
 /*
  * C-40: the boundary (tokens) whose hash keys the group's tail block when a load ends at
@@ -115,7 +115,7 @@ kvh_status kvh_coordinator_hit(const struct kvh_coordinator *coordinator,
  * hit_tokens is 0, or the group opts out or holds none of these hashes.
  */
 bool kvh_tail_boundary(const struct kvh_coordinator *coordinator,
-		       const struct kvh_presence *presence, size_t hash_count, uint32_t group,
-		       uint64_t hit_tokens, uint64_t *boundary_tokens);
+                       const struct kvh_presence *presence, size_t hash_count, uint32_t group,
+                       uint64_t hit_tokens, uint64_t *boundary_tokens);
 
 #endif

@@ -17,7 +17,7 @@ static uint64_t present_chunks(const struct kvh_spec *spec, const struct kvh_sea
 /* The highest present hash boundary inside the block that begins at start_tokens, or start_tokens.
  */
 static uint64_t inner_boundary(const struct kvh_spec *spec, const struct kvh_search *search,
-			       uint64_t start_tokens)
+                               uint64_t start_tokens)
 {
 	const uint32_t hash_tokens = search->coordinator->hash_tokens;
 	uint64_t inside = spec->shape.block_tokens - hash_tokens;
@@ -40,8 +40,7 @@ static struct kvh_run search_full(const struct kvh_spec *spec, const struct kvh_
 	/* The whole unit goes: tokens is 0 or at least this much. */
 	if (search->drop && tokens)
 		tokens -= align_tokens < block_tokens ? align_tokens : block_tokens;
-	tokens = kvh_round_down(tokens, align_tokens);
-	return (struct kvh_run){.tokens = tokens, .end_chunk = kvh_div_up(tokens, block_tokens)};
+	return (struct kvh_run){.tokens = kvh_round_down(tokens, align_tokens)};
 }
 
 enum kvh_keep kvh_keep_all(const struct kvh_shape *shape, const struct kvh_keep_query *query)
@@ -52,8 +51,8 @@ enum kvh_keep kvh_keep_all(const struct kvh_shape *shape, const struct kvh_keep_
 }
 
 const struct kvh_attention_ops kvh_attention_full = {
-    .inner_boundaries = true,
-    .drops = true,
-    .search = search_full,
-    .keep = kvh_keep_all,
+	.inner_boundaries = true,
+	.drops = true,
+	.search = search_full,
+	.keep = kvh_keep_all,
 };

@@ -41,7 +41,7 @@ static const char *last_path_part(const char *path, size_t *part_bytes)
 }
 
 kvh_status kvh_key_compose(const struct kvh_key_parts *parts, struct kvh_prefix_text *out,
-			   struct kvh_error *error)
+                           struct kvh_error *error)
 {
 	const char *cache_prefix = or_empty(parts->cache_prefix);
 	struct kvh_prefix_text made = {0};
@@ -51,7 +51,7 @@ kvh_status kvh_key_compose(const struct kvh_key_parts *parts, struct kvh_prefix_
 
 	if (!model_bytes)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"model: empty; name the model whose blocks are kept");
+		                "model: empty; name the model whose blocks are kept");
 	kvh_text_init(&text, made.text, sizeof(made.text));
 	if (*cache_prefix) {
 		kvh_text_add(&text, cache_prefix, strlen(cache_prefix));
@@ -61,24 +61,24 @@ kvh_status kvh_key_compose(const struct kvh_key_parts *parts, struct kvh_prefix_
 	kvh_text_add(&text, or_empty(parts->name_space), strlen(or_empty(parts->name_space)));
 	made.family_bytes = text.needed_bytes;
 	kvh_text_addf(&text, "@tp_rank:%" PRIu32 "@pcp%" PRIu32 "@dcp%" PRIu32, parts->tp_rank,
-		      parts->pcp_rank, parts->dcp_rank);
+	              parts->pcp_rank, parts->dcp_rank);
 	kvh_text_addf(&text, "@pp_rank:%" PRIu32 "@group:%" PRIu32 "@", parts->pp_rank,
-		      parts->group);
+	              parts->group);
 	made.text_bytes = text.needed_bytes;
 	if (kvh_text_end(&text, NULL) != KVH_OK)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"key prefix: %zu bytes, at most %d; shorten model or cache_prefix",
-				made.text_bytes, KVH_PREFIX_TEXT_BYTES_MAX);
+		                "key prefix: %zu bytes, at most %d; shorten model or cache_prefix",
+		                made.text_bytes, KVH_PREFIX_TEXT_BYTES_MAX);
 	if (!is_plain(made.text, made.text_bytes))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"model or cache_prefix: only printable ASCII without blanks goes "
-				"into keys");
+		                "model or cache_prefix: only printable ASCII without blanks goes "
+		                "into keys");
 	*out = made;
 	return KVH_OK;
 }
 
 kvh_status kvh_group_id_text(const char *family, size_t family_bytes, const uint8_t *hash,
-			     size_t hash_bytes, char *out, size_t capacity_bytes)
+                             size_t hash_bytes, char *out, size_t capacity_bytes)
 {
 	const size_t start_bytes = sizeof(group_id_start) - 1;
 	const size_t fixed_bytes = start_bytes + sizeof("@"); /* with the final 0 */

@@ -11,9 +11,9 @@
 /* Borrowed texts, 0-terminated. */
 struct kvh_key_parts {
 	const char *cache_prefix; /* NULL or "": none; may hold '@' */
-	const char *model;	  /* its last path part counts, trailing slashes dropped */
-	const char *name_space;	  /* R-4; NULL or "" for rank-local */
-	uint32_t tp_rank;	  /* already divided by the replication factor, or the shard id */
+	const char *model;        /* its last path part counts, trailing slashes dropped */
+	const char *name_space;   /* R-4; NULL or "" for rank-local */
+	uint32_t tp_rank;         /* already divided by the replication factor, or the shard id */
 	uint32_t pcp_rank;
 	uint32_t dcp_rank;
 	uint32_t pp_rank;
@@ -33,14 +33,14 @@ struct kvh_prefix_text {
  * (a blank is not), or a text over KVH_PREFIX_TEXT_BYTES_MAX.
  */
 kvh_status kvh_key_compose(const struct kvh_key_parts *parts, struct kvh_prefix_text *out,
-			   struct kvh_error *error);
+                           struct kvh_error *error);
 
 /*
  * R-3: "vllm-mooncake-store:" + family + "@" + hash in hex; out ends in 0 on success and is not
  * written otherwise. KVH_BUSY: too small.
  */
 kvh_status kvh_group_id_text(const char *family, size_t family_bytes, const uint8_t *hash,
-			     size_t hash_bytes, char *out, size_t capacity_bytes);
+                             size_t hash_bytes, char *out, size_t capacity_bytes);
 
 /* A key's text taken apart again. The spans point into the text. */
 struct kvh_key_spans {

@@ -16,7 +16,7 @@ void kvh_lookup_plan_fini(struct kvh_lookup_plan *plan)
 
 /* R-40's n. */
 static uint64_t aligned_tokens(const struct kvh_coordinator *coordinator, uint64_t token_count,
-			       size_t hash_count)
+                               size_t hash_count)
 {
 	uint64_t token_limit;
 
@@ -42,7 +42,7 @@ static size_t place_slots(struct kvh_lookup_plan *plan, const uint32_t *name_spa
 		if (!coordinator->partial_hits)
 			group->step_hashes = shape->block_tokens / coordinator->hash_tokens;
 		group->slot_count =
-		    plan->aligned_tokens / coordinator->hash_tokens / group->step_hashes;
+			plan->aligned_tokens / coordinator->hash_tokens / group->step_hashes;
 		group->name_space_count = name_space_counts[index];
 		total += group->slot_count;
 	}
@@ -55,11 +55,12 @@ static void mark_slots(struct kvh_lookup_plan *plan)
 	for (uint32_t index = 0; index < plan->group_count; index++) {
 		const struct kvh_lookup_slots *group = &plan->group[index];
 		const struct kvh_mask *mask = &plan->masks.group[index];
-		uint8_t *slots = plan->slots + group->first_slot;
 		size_t asked = group->slot_count;
+		uint8_t *slots;
 
 		if (!asked)
 			continue;
+		slots = plan->slots + group->first_slot;
 		memset(slots, 1, asked);
 		if (!plan->coordinator->partial_hits && !mask->all) {
 			/* Without partial hits slots are chunks, and a lookup mask begins at 0. */
@@ -79,7 +80,7 @@ static kvh_status make(struct kvh_lookup_plan *plan, const uint32_t *name_space_
 	if (plan->aligned_tokens > KVH_TOKENS_MAX)
 		return KVH_INVALID_PARAMS;
 	if (!kvh_bytes_reserve(&plan->slots, &plan->slots_bytes,
-			       place_slots(plan, name_space_counts)))
+	                       place_slots(plan, name_space_counts)))
 		return KVH_NO_MEMORY;
 	if (!plan->coordinator->partial_hits)
 		status = kvh_lookup_mask(plan->coordinator, plan->aligned_tokens, &plan->masks);
@@ -89,8 +90,8 @@ static kvh_status make(struct kvh_lookup_plan *plan, const uint32_t *name_space_
 }
 
 kvh_status kvh_lookup_plan_make(struct kvh_lookup_plan *plan,
-				const struct kvh_coordinator *coordinator, uint64_t token_count,
-				size_t hash_count, const uint32_t *name_space_counts)
+                                const struct kvh_coordinator *coordinator, uint64_t token_count,
+                                size_t hash_count, const uint32_t *name_space_counts)
 {
 	kvh_status status;
 
@@ -125,7 +126,7 @@ static bool seek_slot(const struct kvh_lookup_plan *plan, struct kvh_lookup_curs
 }
 
 size_t kvh_lookup_plan_next(const struct kvh_lookup_plan *plan, struct kvh_lookup_cursor *cursor,
-			    struct kvh_lookup_candidate *candidates, size_t capacity)
+                            struct kvh_lookup_candidate *candidates, size_t capacity)
 {
 	size_t count = 0;
 
@@ -137,10 +138,10 @@ size_t kvh_lookup_plan_next(const struct kvh_lookup_plan *plan, struct kvh_looku
 			continue;
 		}
 		candidates[count++] = (struct kvh_lookup_candidate){
-		    .group = cursor->group,
-		    .name_space = cursor->name_space,
-		    .hash_index = (cursor->slot + 1) * group->step_hashes - 1,
-		    .slot = group->first_slot + cursor->slot};
+			.group = cursor->group,
+			.name_space = cursor->name_space,
+			.hash_index = (cursor->slot + 1) * group->step_hashes - 1,
+			.slot = group->first_slot + cursor->slot};
 		if (++cursor->name_space == group->name_space_count) {
 			cursor->name_space = 0;
 			cursor->slot++;
@@ -167,20 +168,20 @@ void kvh_lookup_plan_result(const struct kvh_lookup_plan *plan, struct kvh_looku
 
 	if (plan->aligned_tokens)
 		kvh_coordinator_hit(plan->coordinator, &presence, plan->hash_count,
-				    plan->aligned_tokens, &hit_tokens, NULL);
+		                    plan->aligned_tokens, &hit_tokens, NULL);
 	/* The engine must compute the last token itself, so the prompt is never all hit. */
 	if (hit_tokens && hit_tokens == plan->token_count)
 		kvh_coordinator_hit(
-		    plan->coordinator, &presence, plan->hash_count,
-		    aligned_tokens(plan->coordinator, plan->token_count - 1, plan->hash_count),
-		    &hit_tokens, NULL);
+			plan->coordinator, &presence, plan->hash_count,
+			aligned_tokens(plan->coordinator, plan->token_count - 1, plan->hash_count),
+			&hit_tokens, NULL);
 	result->hit_tokens = hit_tokens;
 	result->tail_key_count = 0;
 	for (uint32_t group = 0; group < plan->group_count; group++) {
 		struct kvh_tail_key *tail = &result->tail_keys[result->tail_key_count];
 
 		if (!kvh_tail_boundary(plan->coordinator, &presence, plan->hash_count, group,
-				       hit_tokens, &tail->tokens))
+		                       hit_tokens, &tail->tokens))
 			continue;
 		tail->group = group;
 		result->tail_key_count++;

@@ -27,8 +27,8 @@ struct kvh_lookup_slots {
  */
 struct kvh_lookup_plan {
 	const struct kvh_coordinator *coordinator; /* lent */
-	uint64_t token_count;			   /* of the request */
-	uint64_t aligned_tokens;		   /* the n of R-40: nothing beyond is asked for */
+	uint64_t token_count;                      /* of the request */
+	uint64_t aligned_tokens;                   /* the n of R-40: nothing beyond is asked for */
 	size_t hash_count;
 	size_t candidate_count; /* of a full enumeration */
 	uint32_t group_count;
@@ -46,8 +46,8 @@ struct kvh_lookup_plan {
  * empty.
  */
 kvh_status kvh_lookup_plan_make(struct kvh_lookup_plan *plan,
-				const struct kvh_coordinator *coordinator, uint64_t token_count,
-				size_t hash_count, const uint32_t *name_space_counts);
+                                const struct kvh_coordinator *coordinator, uint64_t token_count,
+                                size_t hash_count, const uint32_t *name_space_counts);
 void kvh_lookup_plan_fini(struct kvh_lookup_plan *plan);
 
 /* Where an enumeration is. Zero-initialise. */
@@ -62,12 +62,12 @@ struct kvh_lookup_cursor {
  * group by group, ascending hashes, then namespaces.
  */
 size_t kvh_lookup_plan_next(const struct kvh_lookup_plan *plan, struct kvh_lookup_cursor *cursor,
-			    struct kvh_lookup_candidate *candidates, size_t capacity);
+                            struct kvh_lookup_candidate *candidates, size_t capacity);
 
 /* The store's answer for one candidate. */
 static inline void kvh_lookup_plan_answer(struct kvh_lookup_plan *plan,
-					  const struct kvh_lookup_candidate *candidate,
-					  bool present)
+                                          const struct kvh_lookup_candidate *candidate,
+                                          bool present)
 {
 	plan->slots[candidate->slot] &= present;
 }

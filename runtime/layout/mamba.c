@@ -11,13 +11,11 @@ static struct kvh_run search_mamba(const struct kvh_spec *spec, const struct kvh
 {
 	const uint32_t align_tokens = search->coordinator->align_tokens;
 	uint64_t end = kvh_round_down(search->max_tokens, align_tokens);
-	uint64_t end_chunk;
 
 	while (end && !kvh_spec_has(spec, search, end))
 		end -= align_tokens;
-	end_chunk = kvh_div_up(end, spec->shape.block_tokens);
-	return (struct kvh_run){
-	    .tokens = end, .first_chunk = end_chunk ? end_chunk - 1 : 0, .end_chunk = end_chunk};
+	return (struct kvh_run){.tokens = end,
+	                        .first_chunk = end ? (end - 1) / spec->shape.block_tokens : 0};
 }
 
 /* C-32: the normal save puts no state; put them explicitly. */
@@ -28,6 +26,6 @@ static enum kvh_keep keep_mamba(const struct kvh_shape *shape, const struct kvh_
 }
 
 const struct kvh_attention_ops kvh_attention_mamba = {
-    .search = search_mamba,
-    .keep = keep_mamba,
+	.search = search_mamba,
+	.keep = keep_mamba,
 };

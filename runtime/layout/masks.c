@@ -30,18 +30,18 @@ bool kvh_bytes_reserve(uint8_t **memory, size_t *memory_bytes, size_t bytes)
 
 /* C-31: the group's chunks between the two. */
 static struct kvh_mask chunks_between(const struct kvh_shape *shape, uint64_t start_token,
-				      uint64_t token_count)
+                                      uint64_t token_count)
 {
 	uint64_t first_chunk = kvh_div_up(start_token, shape->block_tokens);
 	uint64_t end_chunk = token_count / shape->block_tokens;
 
 	return (struct kvh_mask){.first_chunk = first_chunk,
-				 .count = first_chunk < end_chunk ? end_chunk - first_chunk : 0};
+	                         .count = first_chunk < end_chunk ? end_chunk - first_chunk : 0};
 }
 
 /* The group's mask without its bits. It wants some when it has a count and is not all. */
 static struct kvh_mask plan_mask(const struct kvh_shape *shape, const struct kvh_keep_query *query,
-				 uint64_t start_token, uint64_t token_count)
+                                 uint64_t start_token, uint64_t token_count)
 {
 	struct kvh_mask mask = {.all = true};
 	enum kvh_keep keep = shape->ops ? shape->ops->keep(shape, query) : KVH_KEEP_NONE;
@@ -54,7 +54,7 @@ static struct kvh_mask plan_mask(const struct kvh_shape *shape, const struct kvh
 }
 
 static kvh_status make_masks(const struct kvh_keep_query *query, uint64_t token_count,
-			     uint64_t start_token, struct kvh_masks *masks)
+                             uint64_t start_token, struct kvh_masks *masks)
 {
 	const struct kvh_coordinator *coordinator = query->coordinator;
 	struct kvh_mask planned[KVH_GROUPS_MAX];
@@ -66,7 +66,7 @@ static kvh_status make_masks(const struct kvh_keep_query *query, uint64_t token_
 		return KVH_INVALID_PARAMS;
 	for (uint32_t group = 0; group < coordinator->group_count; group++) {
 		planned[group] =
-		    plan_mask(&coordinator->groups[group], query, start_token, token_count);
+			plan_mask(&coordinator->groups[group], query, start_token, token_count);
 		if (!planned[group].all)
 			bit_bytes += planned[group].count;
 	}
@@ -82,7 +82,7 @@ static kvh_status make_masks(const struct kvh_keep_query *query, uint64_t token_
 			mask->bits = bits;
 			bits += mask->count;
 			coordinator->groups[group].ops->keep_some(&coordinator->groups[group],
-								  query, mask);
+			                                          query, mask);
 		}
 		masks->group[group] = *mask;
 	}
@@ -112,8 +112,8 @@ static void set_replay(struct kvh_keep_query *query, uint64_t replay_tokens)
 }
 
 kvh_status kvh_store_mask(const struct kvh_coordinator *coordinator, uint64_t token_count,
-			  uint64_t start_token, bool has_replay, uint64_t replay_tokens,
-			  struct kvh_masks *masks)
+                          uint64_t start_token, bool has_replay, uint64_t replay_tokens,
+                          struct kvh_masks *masks)
 {
 	struct kvh_keep_query query = {.coordinator = coordinator};
 
@@ -123,7 +123,7 @@ kvh_status kvh_store_mask(const struct kvh_coordinator *coordinator, uint64_t to
 }
 
 kvh_status kvh_lookup_mask(const struct kvh_coordinator *coordinator, uint64_t token_count,
-			   struct kvh_masks *masks)
+                           struct kvh_masks *masks)
 {
 	struct kvh_keep_query query = {.coordinator = coordinator, .lookup = true};
 

@@ -44,16 +44,16 @@ static const char *format_word(enum kvh_store_format format)
 }
 
 static kvh_status check_rank(const char *name, uint32_t rank, uint32_t rank_count,
-			     struct kvh_error *error)
+                             struct kvh_error *error)
 {
 	if (rank_count > KVH_RANKS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"%s_size is %" PRIu32 ", must be at most %d", name, rank_count,
-				KVH_RANKS_MAX);
+		                "%s_size is %" PRIu32 ", must be at most %d", name, rank_count,
+		                KVH_RANKS_MAX);
 	if (rank >= or_one(rank_count))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"%s_rank is %" PRIu32 ", must be below %s_size %" PRIu32, name,
-				rank, name, or_one(rank_count));
+		                "%s_rank is %" PRIu32 ", must be below %s_size %" PRIu32, name,
+		                rank, name, or_one(rank_count));
 	return KVH_OK;
 }
 
@@ -83,10 +83,10 @@ static kvh_status check_heads(const struct kvh_worker_config *config, struct kvh
 			continue;
 		if (group->kv_heads < tp_size && tp_size % group->kv_heads)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"group %zu: tp_size %" PRIu32
-					" is not a multiple of kv_heads %" PRIu32
-					", so equal bytes of ranks can't be told",
-					index, tp_size, group->kv_heads);
+			                "group %zu: tp_size %" PRIu32
+			                " is not a multiple of kv_heads %" PRIu32
+			                ", so equal bytes of ranks can't be told",
+			                index, tp_size, group->kv_heads);
 	}
 	return KVH_OK;
 }
@@ -128,8 +128,8 @@ static const char *shared_refusal(const struct kvh_worker_config *config, uint32
 static void set_name_space(struct kvh_sharding *sharding, uint32_t pp_size)
 {
 	int bytes = snprintf(sharding->name_space, sizeof(sharding->name_space),
-			     "@store_tp:%" PRIu32 "@store_pp:%" PRIu32 "@store_format:%s",
-			     sharding->store_tp_size, pp_size, format_word(sharding->format));
+	                     "@store_tp:%" PRIu32 "@store_pp:%" PRIu32 "@store_format:%s",
+	                     sharding->store_tp_size, pp_size, format_word(sharding->format));
 
 	KVH_CHECK(bytes > 0 && (size_t)bytes < sizeof(sharding->name_space));
 }
@@ -144,19 +144,19 @@ static kvh_status check_choice(const struct kvh_worker_config *config, struct kv
 		return status;
 	if (!format_word(config->format))
 		return kvh_fail(error, KVH_INVALID_PARAMS, "format: unknown number %d",
-				(int)config->format);
+		                (int)config->format);
 	if (config->format == KVH_FORMAT_RANK_LOCAL && config->store_tp_size &&
 	    config->store_tp_size != or_one(config->tp_size))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"store_tp_size is %" PRIu32
-				", but rank-local keys have no shards; leave it 0 or choose a "
-				"TP-shared format",
-				config->store_tp_size);
+		                "store_tp_size is %" PRIu32
+		                ", but rank-local keys have no shards; leave it 0 or choose a "
+		                "TP-shared format",
+		                config->store_tp_size);
 	return KVH_OK;
 }
 
 kvh_status kvh_sharding_choose(const struct kvh_worker_config *config, struct kvh_sharding *out,
-			       char *note, size_t note_bytes, struct kvh_error *error)
+                               char *note, size_t note_bytes, struct kvh_error *error)
 {
 	const uint32_t tp_size = or_one(config->tp_size);
 	struct kvh_sharding chosen = {.shards_per_rank = 1, .store_tp_size = tp_size};
@@ -180,7 +180,7 @@ kvh_status kvh_sharding_choose(const struct kvh_worker_config *config, struct kv
 		note[0] = 0;
 	if (note_bytes && refusal)
 		snprintf(note, note_bytes, "format %s is not possible, keys are rank-local: %s",
-			 format_word(config->format), refusal);
+		         format_word(config->format), refusal);
 	*out = chosen;
 	return KVH_OK;
 }
@@ -188,7 +188,7 @@ kvh_status kvh_sharding_choose(const struct kvh_worker_config *config, struct kv
 /* ---- keys ----------------------------------------------------------------------------- */
 
 uint32_t kvh_shard_key_rank(const struct kvh_sharding *sharding, uint32_t tp_rank, uint32_t factor,
-			    uint32_t shard)
+                            uint32_t shard)
 {
 	if (sharding->format == KVH_FORMAT_RANK_LOCAL)
 		return tp_rank / factor;
@@ -197,7 +197,7 @@ uint32_t kvh_shard_key_rank(const struct kvh_sharding *sharding, uint32_t tp_ran
 
 /* Different ranks or shards that keys of the group name. */
 static uint32_t key_tp_count(const struct kvh_sharding *sharding,
-			     const struct kvh_worker_config *config, const struct kvh_group *group)
+                             const struct kvh_worker_config *config, const struct kvh_group *group)
 {
 	uint32_t factor;
 
@@ -208,15 +208,15 @@ static uint32_t key_tp_count(const struct kvh_sharding *sharding,
 }
 
 size_t kvh_key_ranks_count(const struct kvh_sharding *sharding,
-			   const struct kvh_worker_config *config, const struct kvh_group *group)
+                           const struct kvh_worker_config *config, const struct kvh_group *group)
 {
 	return (size_t)key_tp_count(sharding, config, group) * or_one(config->pcp_size) *
 	       or_one(config->pp_size);
 }
 
 struct kvh_key_ranks kvh_key_ranks_at(const struct kvh_sharding *sharding,
-				      const struct kvh_worker_config *config,
-				      const struct kvh_group *group, size_t index)
+                                      const struct kvh_worker_config *config,
+                                      const struct kvh_group *group, size_t index)
 {
 	const uint32_t pp_size = or_one(config->pp_size);
 	const uint32_t pcp_size = or_one(config->pcp_size);
@@ -252,8 +252,8 @@ static uint64_t heads_per_rank(const struct kvh_sharding *sharding, const struct
 }
 
 kvh_status kvh_shard_templates(const struct kvh_sharding *sharding, const struct kvh_group *group,
-			       const struct kvh_cache_region *region, uint32_t shard,
-			       struct kvh_segment_template *out, struct kvh_error *error)
+                               const struct kvh_cache_region *region, uint32_t shard,
+                               struct kvh_segment_template *out, struct kvh_error *error)
 {
 	const size_t count = kvh_shard_template_count(sharding, group);
 	const uint64_t heads = heads_per_rank(sharding, group);
@@ -264,18 +264,18 @@ kvh_status kvh_shard_templates(const struct kvh_sharding *sharding, const struct
 	/* A slice is whole heads: head-major of all tokens, token-major of one. */
 	if (!slice_bytes || region->block_bytes % count || row_bytes % heads)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"group %" PRIu32 ": block_bytes %zu is not a multiple of %" PRIu64
-				" heads%s",
-				region->group, region->block_bytes, heads,
-				count > 1 ? " times block_tokens" : "");
+		                "group %" PRIu32 ": block_bytes %zu is not a multiple of %" PRIu64
+		                " heads%s",
+		                region->group, region->block_bytes, heads,
+		                count > 1 ? " times block_tokens" : "");
 	if (!kvh_range_ok(region->base, region->block_bytes))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"group %" PRIu32 ": the region's first block ends beyond memory",
-				region->group);
+		                "group %" PRIu32 ": the region's first block ends beyond memory",
+		                region->group);
 	for (size_t row = 0; row < count; row++)
 		out[row] = (struct kvh_segment_template){
-		    .base = (char *)region->base + row * row_bytes + shard * slice_bytes,
-		    .stride_bytes = region->stride_bytes,
-		    .bytes = slice_bytes};
+			.base = (char *)region->base + row * row_bytes + shard * slice_bytes,
+			.stride_bytes = region->stride_bytes,
+			.bytes = slice_bytes};
 	return KVH_OK;
 }

@@ -15,7 +15,7 @@ enum { KVH_NAMESPACE_BYTES_MAX = 96 };
 struct kvh_sharding {
 	enum kvh_store_format format; /* what was really chosen */
 	uint32_t shards_per_rank;     /* 1 for rank-local */
-	uint32_t store_tp_size;	      /* ranks or shards in the namespace, tp dimension */
+	uint32_t store_tp_size;       /* ranks or shards in the namespace, tp dimension */
 	char name_space[KVH_NAMESPACE_BYTES_MAX]; /* R-1's namespace, 0-terminated */
 };
 
@@ -39,11 +39,11 @@ uint32_t kvh_replication_factor(const struct kvh_group *group, uint32_t tp_size,
  * than TP ranks that do not divide them: which ranks hold equal bytes is not known then (R-2).
  */
 kvh_status kvh_sharding_choose(const struct kvh_worker_config *config, struct kvh_sharding *out,
-			       char *note, size_t note_bytes, struct kvh_error *error);
+                               char *note, size_t note_bytes, struct kvh_error *error);
 
 /* The tp_rank that the key of local shard s of this rank carries. */
 uint32_t kvh_shard_key_rank(const struct kvh_sharding *sharding, uint32_t tp_rank, uint32_t factor,
-			    uint32_t shard);
+                            uint32_t shard);
 
 /*
  * How many segment templates one region becomes for one shard: token-major one a token, unless the
@@ -57,8 +57,8 @@ size_t kvh_shard_template_count(const struct kvh_sharding *sharding, const struc
  * only. KVH_INVALID_PARAMS: the block does not divide evenly into tokens and heads.
  */
 kvh_status kvh_shard_templates(const struct kvh_sharding *sharding, const struct kvh_group *group,
-			       const struct kvh_cache_region *region, uint32_t shard,
-			       struct kvh_segment_template *out, struct kvh_error *error);
+                               const struct kvh_cache_region *region, uint32_t shard,
+                               struct kvh_segment_template *out, struct kvh_error *error);
 
 /* The ranks in a key. */
 struct kvh_key_ranks {
@@ -71,9 +71,9 @@ struct kvh_key_ranks {
  * slowest, then pcp, then pp. A rank's dcp_rank is its tp_rank modulo dcp_size.
  */
 size_t kvh_key_ranks_count(const struct kvh_sharding *sharding,
-			   const struct kvh_worker_config *config, const struct kvh_group *group);
+                           const struct kvh_worker_config *config, const struct kvh_group *group);
 struct kvh_key_ranks kvh_key_ranks_at(const struct kvh_sharding *sharding,
-				      const struct kvh_worker_config *config,
-				      const struct kvh_group *group, size_t index);
+                                      const struct kvh_worker_config *config,
+                                      const struct kvh_group *group, size_t index);
 
 #endif

@@ -5,16 +5,11 @@
 
 #include "layout/attention.h"
 
-/*
- * Chunks in a row that a hit needs, the dropped one included. A window of 1 reaches back to
- * nothing, but a hit without any object would rest on no evidence: one chunk then.
+/* Chunks in a row that a hit needs, the dropped one included. A window of 1 reaches back to none.
  */
 static uint64_t needed_chunks(const struct kvh_shape *shape, bool drop)
 {
-	uint64_t chunk_count =
-	    kvh_div_up((uint64_t)shape->window_tokens - 1, shape->block_tokens) + drop;
-
-	return chunk_count ? chunk_count : 1;
+	return kvh_div_up((uint64_t)shape->window_tokens - 1, shape->block_tokens) + drop;
 }
 
 /* Blocks between two hit lengths that are multiples of A: hits are whole blocks here. */
@@ -33,7 +28,7 @@ static uint64_t allowed_end(uint64_t limit, uint64_t unit, bool drop)
 
 /* Present chunks in a row before end, counted up to most. */
 static uint64_t present_before(const struct kvh_spec *spec, const struct kvh_search *search,
-			       uint64_t end, uint64_t most)
+                               uint64_t end, uint64_t most)
 {
 	uint64_t chunk_count = 0;
 
@@ -46,12 +41,14 @@ static uint64_t present_before(const struct kvh_spec *spec, const struct kvh_sea
 }
 
 static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
-					    const struct kvh_search *search)
+                                            const struct kvh_search *search)
 {
 	const uint64_t unit = align_chunks(spec, search);
-	const uint64_t need = needed_chunks(&spec->shape, search->drop);
+	/* A window that reaches back to nothing still ends at a chunk that is there. */
+	const uint64_t reach = needed_chunks(&spec->shape, search->drop);
+	const uint64_t need = reach ? reach : 1;
 	uint64_t end =
-	    allowed_end(search->max_tokens / spec->shape.block_tokens, unit, search->drop);
+		allowed_end(search->max_tokens / spec->shape.block_tokens, unit, search->drop);
 	uint64_t found = 0;
 	struct kvh_run run = {0};
 
@@ -68,7 +65,6 @@ static struct kvh_run search_sliding_window(const struct kvh_spec *spec,
 	run.first_chunk = end > found ? end - found : 0;
 	if (search->drop && end)
 		end = kvh_round_down(end - 1, unit);
-	run.end_chunk = end;
 	if (run.first_chunk > end)
 		run.first_chunk = end;
 	run.tokens = end * spec->shape.block_tokens;
@@ -85,14 +81,14 @@ static uint64_t interval_chunks(const struct kvh_shape *shape, const struct kvh_
 {
 	const struct kvh_coordinator *coordinator = query->coordinator;
 	uint32_t interval_tokens = coordinator->has_retention && !query->lookup
-				       ? coordinator->retention_tokens
-				       : coordinator->lcm_tokens;
+	                                   ? coordinator->retention_tokens
+	                                   : coordinator->lcm_tokens;
 
 	return interval_tokens / shape->block_tokens;
 }
 
 static enum kvh_keep keep_sliding_window(const struct kvh_shape *shape,
-					 const struct kvh_keep_query *query)
+                                         const struct kvh_keep_query *query)
 {
 	uint64_t per = interval_chunks(shape, query);
 
@@ -124,7 +120,7 @@ static void keep_regular_tails(struct kvh_mask *mask, uint64_t per, uint64_t nee
 }
 
 static void keep_window_tails(const struct kvh_shape *shape, const struct kvh_keep_query *query,
-			      struct kvh_mask *mask)
+                              struct kvh_mask *mask)
 {
 	const struct kvh_coordinator *coordinator = query->coordinator;
 	const uint64_t need = needed_chunks(shape, shape->eagle);
@@ -136,7 +132,7 @@ static void keep_window_tails(const struct kvh_shape *shape, const struct kvh_ke
 	for (uint32_t index = 0; coordinator->has_retention && index < query->replay_count;
 	     index++) {
 		uint64_t replay =
-		    kvh_round_down(query->replay_tokens[index], coordinator->lcm_tokens);
+			kvh_round_down(query->replay_tokens[index], coordinator->lcm_tokens);
 		uint64_t end = replay / shape->block_tokens + shift;
 
 		keep_chunks(mask, end > need ? end - need : 0, end);
@@ -144,8 +140,8 @@ static void keep_window_tails(const struct kvh_shape *shape, const struct kvh_ke
 }
 
 const struct kvh_attention_ops kvh_attention_sliding_window = {
-    .drops = true,
-    .search = search_sliding_window,
-    .keep = keep_sliding_window,
-    .keep_some = keep_window_tails,
+	.drops = true,
+	.search = search_sliding_window,
+	.keep = keep_sliding_window,
+	.keep_some = keep_window_tails,
 };

@@ -5,6 +5,7 @@
 #include <kvhold/store_ops.h>
 
 #include "base/error.h"
+#include "pool/pool.h"
 #include "store/null.h"
 #include "store/struct_bytes.h"
 #include "url.h"
@@ -12,9 +13,9 @@
 /* A backend's opener: reads the URL, then fills ops and self. options are our own copy, complete.
  */
 typedef kvh_status (*backend_open_fn)(const struct kvh_url *url,
-				      const struct kvh_store_options *options,
-				      struct kvh_store_ops *ops, void **self,
-				      struct kvh_error *error);
+                                      const struct kvh_store_options *options,
+                                      struct kvh_store_ops *ops, void **self,
+                                      struct kvh_error *error);
 
 struct backend {
 	const char *scheme;
@@ -25,16 +26,16 @@ struct backend {
 static kvh_status refuse_rest(const struct kvh_url *url, const char *form, struct kvh_error *error)
 {
 	return kvh_fail(error, KVH_INVALID_PARAMS,
-			"url: %s: takes nothing between the colon and the '?'; write %s",
-			url->scheme, form);
+	                "url: %s: takes nothing between the colon and the '?'; write %s",
+	                url->scheme, form);
 }
 
 static kvh_status open_null(const struct kvh_url *url, const struct kvh_store_options *options,
-			    struct kvh_store_ops *ops, void **self, struct kvh_error *error)
+                            struct kvh_store_ops *ops, void **self, struct kvh_error *error)
 {
 	struct kvh_null_options null = {.exists = false};
 	const struct kvh_url_known known[] = {
-	    {.name = "exists", .kind = KVH_URL_FLAG, .value = &null.exists},
+		{.name = "exists", .kind = KVH_URL_FLAG, .value = &null.exists},
 	};
 	kvh_status status;
 
@@ -44,48 +45,71 @@ static kvh_status open_null(const struct kvh_url *url, const struct kvh_store_op
 	return status ? status : kvh_null_open(&null, options->env, ops, self, error);
 }
 
+static kvh_status open_local(const struct kvh_url *url, const struct kvh_store_options *options,
+                             struct kvh_store_ops *ops, void **self, struct kvh_error *error)
+{
+	struct kvh_local_options local = {.capacity_bytes = 0};
+	const struct kvh_url_known known[] = {
+		{"size", KVH_URL_SIZE, &local.capacity_bytes, 4096, UINT64_MAX},
+		{"verify", KVH_URL_FLAG, &local.verify, 0, 0},
+	};
+	kvh_status status;
+
+	if (url->rest[0])
+		return kvh_fail(error, KVH_NOT_SUPPORTED,
+		                "url: a pool that processes share (local:NAME, local:///PATH) is "
+		                "not in this build; local:?size=8GiB is one in this process");
+	status = kvh_url_read(url, known, sizeof(known) / sizeof(known[0]), error);
+	if (status)
+		return status;
+	if (local.capacity_bytes == 0)
+		return kvh_fail(error, KVH_INVALID_PARAMS,
+		                "url: local: needs a size, such as local:?size=8GiB");
+	return kvh_local_open(&local, options, ops, self, error);
+}
+
 static const struct backend backends[] = {
-    {"null", open_null, NULL},
-    {"local", NULL, "the pool in this process"},
-    {"rdma", NULL, "the pool over RDMA"},
-    {"mooncake", NULL, "the Mooncake store"},
-    {"sim-mooncake", NULL, "the model of the Mooncake store, which lives in the simulator"},
+	{"null", open_null, NULL},
+	{"local", open_local, NULL},
+	{"rdma", NULL, "the pool over RDMA"},
+	{"mooncake", NULL, "the Mooncake store"},
+	{"sim-mooncake", NULL, "the model of the Mooncake store, which lives in the simulator"},
 };
 
 enum { BACKEND_COUNT = sizeof(backends) / sizeof(backends[0]) };
 
 static kvh_status find_backend(const struct kvh_url *url, const struct backend **backend,
-			       struct kvh_error *error)
+                               struct kvh_error *error)
 {
 	const char *schemes[BACKEND_COUNT];
 	const char *nearest;
 
 	for (size_t i = 0; i < BACKEND_COUNT; i++) {
 		schemes[i] = backends[i].scheme;
-		if (strcmp(backends[i].scheme, url->scheme))
+		if (strcmp(backends[i].scheme, url->scheme) != 0)
 			continue;
 		if (!backends[i].open)
 			return kvh_fail(error, KVH_NOT_SUPPORTED,
-					"url: %s: (%s) is not in this build; null: is", url->scheme,
-					backends[i].absent);
+			                "url: %s: (%s) is not in this build", url->scheme,
+			                backends[i].absent);
 		*backend = &backends[i];
 		return KVH_OK;
 	}
 	nearest = kvh_nearest_word(url->scheme, schemes, BACKEND_COUNT);
 	return kvh_fail(error, KVH_INVALID_PARAMS, "url: no store has the scheme %s:%s%s%s",
-			url->scheme, nearest ? "; did you mean " : "", nearest ? nearest : "",
-			nearest ? ":?" : "");
+	                url->scheme, nearest ? "; did you mean " : "", nearest ? nearest : "",
+	                nearest ? ":?" : "");
 }
 
 static kvh_status take_options(const struct kvh_store_options *given, struct kvh_store_options *own,
-			       struct kvh_error *error)
+                               struct kvh_error *error)
 {
 	*own = (struct kvh_store_options){.struct_bytes = sizeof(*own)};
 	if (given && !kvh_struct_in(own, sizeof(*own), given))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"store options: struct_bytes %zu is not that of a known version; "
-				"set it to sizeof(struct kvh_store_options)",
-				given->struct_bytes);
+		                "store options: struct_bytes %zu is not that of a known version; "
+		                "set it to sizeof(struct kvh_store_options)",
+		                given->struct_bytes);
 	if (!own->env)
 		own->env = kvh_env_posix();
 	if (!own->device)
@@ -94,9 +118,9 @@ static kvh_status take_options(const struct kvh_store_options *given, struct kvh
 }
 
 kvh_status kvh_store_open(const char *url, const struct kvh_store_options *options,
-			  struct kvh_store **store, struct kvh_error *error)
+                          struct kvh_store **store, struct kvh_error *error)
 {
-	const struct backend *backend;
+	const struct backend *backend = NULL;
 	struct kvh_store_options own;
 	struct kvh_store_ops ops;
 	struct kvh_url parsed;

@@ -24,20 +24,20 @@ static kvh_status copy_text(const char *text, struct kvh_url *url, struct kvh_er
 
 	if (!text)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"url: is NULL; try \"local:?size=1GiB\"");
+		                "url: is NULL; try \"local:?size=1GiB\"");
 	while (bytes <= KVH_URL_BYTES_MAX && text[bytes]) {
 		/* The place is named, not the text: it may be part of a secret. */
 		if (text[bytes] <= ' ' || text[bytes] > '~' || text[bytes] == '#')
 			return kvh_fail(
-			    error, KVH_INVALID_PARAMS,
-			    "url: byte %zu is 0x%02x; write blanks, '#' and what is not "
-			    "ASCII as %%XX",
-			    bytes, (unsigned char)text[bytes]);
+				error, KVH_INVALID_PARAMS,
+				"url: byte %zu is 0x%02x; write blanks, '#' and what is not "
+				"ASCII as %%XX",
+				bytes, (unsigned char)text[bytes]);
 		bytes++;
 	}
 	if (bytes > KVH_URL_BYTES_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "url: is longer than %d bytes",
-				KVH_URL_BYTES_MAX);
+		                KVH_URL_BYTES_MAX);
 	memcpy(url->text, text, bytes);
 	url->text[bytes] = 0;
 	return KVH_OK;
@@ -70,12 +70,12 @@ static kvh_status decode(char *text, struct kvh_error *error)
 		low = high < 0 ? -1 : hex_digit(from[2]);
 		if (low < 0)
 			return kvh_fail(
-			    error, KVH_INVALID_PARAMS,
-			    "url: a %% without two hex digits; write %%25 for a percent "
-			    "sign");
+				error, KVH_INVALID_PARAMS,
+				"url: a %% without two hex digits; write %%25 for a percent "
+				"sign");
 		if (high < 2 || (high == 7 && low == 15))
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"url: %%%c%c is a control character", from[1], from[2]);
+			                "url: %%%c%c is a control character", from[1], from[2]);
 		*to++ = (char)(high << 4 | low);
 		from += 3;
 	}
@@ -91,7 +91,7 @@ static kvh_status cut_scheme(struct kvh_url *url, char **rest, struct kvh_error 
 		at++;
 	if (at == url->text || *at != ':')
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"url: does not begin with a scheme such as local: or null:");
+		                "url: does not begin with a scheme such as local: or null:");
 	*at = 0;
 	url->scheme = url->text;
 	*rest = at + 1;
@@ -101,10 +101,10 @@ static kvh_status cut_scheme(struct kvh_url *url, char **rest, struct kvh_error 
 static kvh_status refuse_secret(struct kvh_error *error, const char *where)
 {
 	return kvh_fail(
-	    error, KVH_INVALID_PARAMS,
-	    "url: %s holds a password; URLs end up in logs and process lists: put it in "
-	    "a file that only its owner can read and give password_file=PATH",
-	    where);
+		error, KVH_INVALID_PARAMS,
+		"url: %s holds a password; URLs end up in logs and process lists: put it in "
+		"a file that only its owner can read and give password_file=PATH",
+		where);
 }
 
 /* user:password@ before the path of an address. A name alone (user@) tells no secret. */
@@ -126,7 +126,7 @@ static bool has_password(const char *text)
 static bool is_secret_name(const char *name)
 {
 	static const char *const secrets[] = {"password", "passwd", "pass",   "pwd",
-					      "secret",	  "token",  "apikey", "api_key"};
+	                                      "secret",   "token",  "apikey", "api_key"};
 
 	for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
 		if (strcmp(name, secrets[i]) == 0)
@@ -162,9 +162,9 @@ static kvh_status take_option(struct kvh_url *url, char *text, struct kvh_error 
 		*equals = 0;
 	if (!is_option_name(text))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"url: option %zu has no name of letters a-z, digits and _; write "
-				"?name=value&name=value",
-				url->option_count + 1);
+		                "url: option %zu has no name of letters a-z, digits and _; write "
+		                "?name=value&name=value",
+		                url->option_count + 1);
 	if (is_secret_name(text))
 		return refuse_secret(error, text);
 	if (!equals || !equals[1])
@@ -173,14 +173,14 @@ static kvh_status take_option(struct kvh_url *url, char *text, struct kvh_error 
 		return kvh_fail(error, KVH_INVALID_PARAMS, "url: option %s is given twice", text);
 	if (url->option_count == KVH_URL_OPTIONS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "url: more than %d options",
-				KVH_URL_OPTIONS_MAX);
+		                KVH_URL_OPTIONS_MAX);
 	status = decode(equals + 1, error);
 	if (status)
 		return status;
 	if (has_password(equals + 1))
 		return refuse_secret(error, text);
 	url->options[url->option_count++] =
-	    (struct kvh_url_option){.name = text, .value = equals + 1};
+		(struct kvh_url_option){.name = text, .value = equals + 1};
 	return KVH_OK;
 }
 
@@ -202,7 +202,8 @@ static kvh_status take_options(struct kvh_url *url, char *text, struct kvh_error
 
 kvh_status kvh_url_parse(const char *text, struct kvh_url *url, struct kvh_error *error)
 {
-	char *rest, *query;
+	char *rest = url->text;
+	char *query;
 	kvh_status status;
 
 	url->option_count = 0;
@@ -273,10 +274,10 @@ const char *kvh_nearest_word(const char *word, const char *const *words, size_t 
 }
 
 static kvh_status refuse_unknown(const struct kvh_url *url, const char *name,
-				 const struct kvh_url_known *known, size_t known_count,
-				 struct kvh_error *error)
+                                 const struct kvh_url_known *known, size_t known_count,
+                                 struct kvh_error *error)
 {
-	const char *words[KVH_URL_OPTIONS_MAX];
+	const char *words[KVH_URL_OPTIONS_MAX] = {NULL};
 	const char *nearest;
 	char list[256] = "";
 	size_t count = known_count < KVH_URL_OPTIONS_MAX ? known_count : KVH_URL_OPTIONS_MAX;
@@ -295,55 +296,55 @@ static kvh_status refuse_unknown(const struct kvh_url *url, const char *name,
 	nearest = kvh_nearest_word(name, words, count);
 	if (nearest)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"url: %s: has no option %s; did you mean %s?", url->scheme, name,
-				nearest);
+		                "url: %s: has no option %s; did you mean %s?", url->scheme, name,
+		                nearest);
 	return kvh_fail(error, KVH_INVALID_PARAMS, "url: %s: has no option %s; it has:%s",
-			url->scheme, name, used_bytes ? list : " none");
+	                url->scheme, name, used_bytes ? list : " none");
 }
 
 static kvh_status read_size(const struct kvh_url_option *option, const struct kvh_url_known *known,
-			    struct kvh_error *error)
+                            struct kvh_error *error)
 {
 	uint64_t bytes;
 
 	if (!kvh_size_parse(option->value, strlen(option->value), &bytes))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"url: option %s is no size; write a whole number and a unit, such "
-				"as 8GiB",
-				option->name);
+		                "url: option %s is no size; write a whole number and a unit, such "
+		                "as 8GiB",
+		                option->name);
 	if (bytes < known->min || bytes > known->max)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"url: option %s is %llu bytes; give %llu to %llu", option->name,
-				(unsigned long long)bytes, (unsigned long long)known->min,
-				(unsigned long long)known->max);
+		                "url: option %s is %llu bytes; give %llu to %llu", option->name,
+		                (unsigned long long)bytes, (unsigned long long)known->min,
+		                (unsigned long long)known->max);
 	*(uint64_t *)known->value = bytes;
 	return KVH_OK;
 }
 
 static kvh_status read_flag(const struct kvh_url_option *option, const struct kvh_url_known *known,
-			    struct kvh_error *error)
+                            struct kvh_error *error)
 {
 	if ((option->value[0] != '0' && option->value[0] != '1') || option->value[1])
 		return kvh_fail(error, KVH_INVALID_PARAMS, "url: option %s is neither 0 nor 1",
-				option->name);
+		                option->name);
 	*(bool *)known->value = option->value[0] == '1';
 	return KVH_OK;
 }
 
 static kvh_status read_option(const struct kvh_url *url, const struct kvh_url_option *option,
-			      const struct kvh_url_known *known, size_t known_count,
-			      struct kvh_error *error)
+                              const struct kvh_url_known *known, size_t known_count,
+                              struct kvh_error *error)
 {
 	for (size_t i = 0; i < known_count; i++) {
 		if (strcmp(known[i].name, option->name) == 0)
 			return known[i].kind == KVH_URL_SIZE ? read_size(option, &known[i], error)
-							     : read_flag(option, &known[i], error);
+			                                     : read_flag(option, &known[i], error);
 	}
 	return refuse_unknown(url, option->name, known, known_count, error);
 }
 
 kvh_status kvh_url_read(const struct kvh_url *url, const struct kvh_url_known *known,
-			size_t known_count, struct kvh_error *error)
+                        size_t known_count, struct kvh_error *error)
 {
 	for (size_t i = 0; i < url->option_count; i++) {
 		kvh_status status = read_option(url, &url->options[i], known, known_count, error);

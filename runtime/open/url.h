@@ -52,7 +52,7 @@ struct kvh_url_known {
 
 /* Reads all options. An unknown one is refused with the nearest known one beside it. */
 kvh_status kvh_url_read(const struct kvh_url *url, const struct kvh_url_known *known,
-			size_t known_count, struct kvh_error *error);
+                        size_t known_count, struct kvh_error *error);
 
 /* The nearest of count words within a third of its letters, or NULL. */
 const char *kvh_nearest_word(const char *word, const char *const *words, size_t count);

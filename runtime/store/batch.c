@@ -33,21 +33,21 @@ kvh_status kvh_call_end(const struct kvh_inside *inside, kvh_status status)
 	struct kvh_store *store = inside->store;
 
 	kvh_metrics_call(&store->metrics, inside->op, status,
-			 kvh_now_ns(store->env) - inside->start_ns);
+	                 kvh_now_ns(store->env) - inside->start_ns);
 	kvh_store_leave(store, inside->phase);
 	return status;
 }
 
 kvh_status kvh_call_take(struct kvh_store *store, const struct kvh_call *given,
-			 struct kvh_call *own)
+                         struct kvh_call *own)
 {
 	*own = (struct kvh_call){.struct_bytes = sizeof(*own)};
 	if (!given)
 		return KVH_OK;
 	if (!kvh_struct_in(own, sizeof(*own), given))
 		return kvh_refuse(store, KVH_INVALID_PARAMS,
-				  "struct_bytes %zu of the call is not that of a known version",
-				  given->struct_bytes);
+		                  "struct_bytes %zu of the call is not that of a known version",
+		                  given->struct_bytes);
 	if (own->cancel && kvh_cancel_requested(own->cancel))
 		return KVH_CANCELLED;
 	return kvh_deadline_passed(store->env, own->deadline_ns) ? KVH_TIMEOUT : KVH_OK;
@@ -91,12 +91,12 @@ static void count_results(const struct kvh_batch_call *batch_call)
 	}
 	if (batch->values)
 		counts.bytes = counts.good_keys == counts.keys ? batch_call->value_bytes
-							       : good_bytes(batch_call);
+		                                               : good_bytes(batch_call);
 	kvh_metrics_batch(&batch_call->store->metrics, batch_call->op, &counts);
 }
 
 kvh_status kvh_batch_dispatch(const struct kvh_batch_call *batch_call,
-			      const struct kvh_batch *batch, struct kvh_token *tokens)
+                              const struct kvh_batch *batch, struct kvh_token *tokens)
 {
 	const struct kvh_store_ops *ops = &batch_call->store->ops;
 	void *self = batch_call->store->self;
@@ -139,20 +139,20 @@ static kvh_status check_batch(struct kvh_batch_call *batch_call)
 }
 
 static kvh_status check_options(struct kvh_batch_call *batch_call,
-				const struct kvh_put_options *put_options)
+                                const struct kvh_put_options *put_options)
 {
 	if (batch_call->exists_flags & ~(uint32_t)KVH_EXISTS_DEDUP)
 		return kvh_refuse(batch_call->store, KVH_INVALID_PARAMS,
-				  "exists: unknown flags 0x%x", batch_call->exists_flags);
+		                  "exists: unknown flags 0x%x", batch_call->exists_flags);
 	if (batch_call->op != KVH_OP_PUT)
 		return KVH_OK;
 	return kvh_check_put_options(batch_call->store, put_options, &batch_call->batch,
-				     &batch_call->put);
+	                             &batch_call->put);
 }
 
 static kvh_status check_and_dispatch(struct kvh_batch_call *batch_call,
-				     const struct kvh_put_options *put_options,
-				     const struct kvh_call *call)
+                                     const struct kvh_put_options *put_options,
+                                     const struct kvh_call *call)
 {
 	kvh_status status = check_batch(batch_call);
 
@@ -172,7 +172,7 @@ static kvh_status check_and_dispatch(struct kvh_batch_call *batch_call,
 }
 
 static kvh_status run(struct kvh_batch_call *batch_call, const struct kvh_batch *batch,
-		      const struct kvh_put_options *put_options, const struct kvh_call *call)
+                      const struct kvh_put_options *put_options, const struct kvh_call *call)
 {
 	struct kvh_inside inside;
 	kvh_status status;
@@ -189,16 +189,16 @@ static kvh_status run(struct kvh_batch_call *batch_call, const struct kvh_batch 
 }
 
 kvh_status kvh_store_exists(struct kvh_store *store, const struct kvh_batch *batch, uint32_t flags,
-			    const struct kvh_call *call)
+                            const struct kvh_call *call)
 {
 	struct kvh_batch_call batch_call = {
-	    .store = store, .op = KVH_OP_EXISTS, .exists_flags = flags};
+		.store = store, .op = KVH_OP_EXISTS, .exists_flags = flags};
 
 	return run(&batch_call, batch, NULL, call);
 }
 
 kvh_status kvh_store_put(struct kvh_store *store, const struct kvh_batch *batch,
-			 const struct kvh_put_options *options, const struct kvh_call *call)
+                         const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	struct kvh_batch_call batch_call = {.store = store, .op = KVH_OP_PUT};
 
@@ -206,7 +206,7 @@ kvh_status kvh_store_put(struct kvh_store *store, const struct kvh_batch *batch,
 }
 
 kvh_status kvh_store_get(struct kvh_store *store, const struct kvh_batch *batch,
-			 const struct kvh_call *call)
+                         const struct kvh_call *call)
 {
 	struct kvh_batch_call batch_call = {.store = store, .op = KVH_OP_GET};
 
@@ -214,7 +214,7 @@ kvh_status kvh_store_get(struct kvh_store *store, const struct kvh_batch *batch,
 }
 
 kvh_status kvh_store_remove(struct kvh_store *store, const struct kvh_batch *batch,
-			    const struct kvh_call *call)
+                            const struct kvh_call *call)
 {
 	struct kvh_batch_call batch_call = {.store = store, .op = KVH_OP_REMOVE};
 
@@ -222,7 +222,7 @@ kvh_status kvh_store_remove(struct kvh_store *store, const struct kvh_batch *bat
 }
 
 static kvh_status settle(struct kvh_store *store, enum kvh_store_op op,
-			 const struct kvh_token *tokens, size_t count, struct kvh_result *results)
+                         const struct kvh_token *tokens, size_t count, struct kvh_result *results)
 {
 	struct kvh_inside inside;
 	kvh_status status;
@@ -243,13 +243,13 @@ static kvh_status settle(struct kvh_store *store, enum kvh_store_op op,
 }
 
 kvh_status kvh_store_commit(struct kvh_store *store, const struct kvh_token *tokens, size_t count,
-			    struct kvh_result *results)
+                            struct kvh_result *results)
 {
 	return settle(store, KVH_OP_COMMIT, tokens, count, results);
 }
 
 kvh_status kvh_store_abort(struct kvh_store *store, const struct kvh_token *tokens, size_t count,
-			   struct kvh_result *results)
+                           struct kvh_result *results)
 {
 	return settle(store, KVH_OP_ABORT, tokens, count, results);
 }

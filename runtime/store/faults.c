@@ -10,26 +10,26 @@
 #include "store_internal.h"
 
 static const enum kvh_fault_point call_points[KVH_OP_COUNT] = {
-    [KVH_OP_EXISTS] = KVH_FAULT_STORE_EXISTS,
-    [KVH_OP_PUT] = KVH_FAULT_STORE_PUT,
-    [KVH_OP_GET] = KVH_FAULT_STORE_GET,
-    [KVH_OP_REMOVE] = KVH_FAULT_STORE_REMOVE,
-    [KVH_OP_COMMIT] = KVH_FAULT_STORE_COMMIT,
-    [KVH_OP_ABORT] = KVH_FAULT_STORE_ABORT,
-    [KVH_OP_CLEAR] = KVH_FAULT_STORE_CLEAR,
-    [KVH_OP_TIERS] = KVH_FAULT_STORE_TIERS,
-    [KVH_OP_TAKE_EVICTED] = KVH_FAULT_STORE_TAKE_EVICTED,
-    [KVH_OP_QUIESCE] = KVH_FAULT_STORE_QUIESCE,
+	[KVH_OP_EXISTS] = KVH_FAULT_STORE_EXISTS,
+	[KVH_OP_PUT] = KVH_FAULT_STORE_PUT,
+	[KVH_OP_GET] = KVH_FAULT_STORE_GET,
+	[KVH_OP_REMOVE] = KVH_FAULT_STORE_REMOVE,
+	[KVH_OP_COMMIT] = KVH_FAULT_STORE_COMMIT,
+	[KVH_OP_ABORT] = KVH_FAULT_STORE_ABORT,
+	[KVH_OP_CLEAR] = KVH_FAULT_STORE_CLEAR,
+	[KVH_OP_TIERS] = KVH_FAULT_STORE_TIERS,
+	[KVH_OP_TAKE_EVICTED] = KVH_FAULT_STORE_TAKE_EVICTED,
+	[KVH_OP_QUIESCE] = KVH_FAULT_STORE_QUIESCE,
 };
 
 static const struct {
 	enum kvh_fault_point key;
 	enum kvh_fault_point answer;
 } key_points[] = {
-    [KVH_OP_EXISTS] = {KVH_FAULT_STORE_EXISTS_KEY, KVH_FAULT_STORE_EXISTS_ANSWER},
-    [KVH_OP_PUT] = {KVH_FAULT_STORE_PUT_KEY, KVH_FAULT_STORE_PUT_ANSWER},
-    [KVH_OP_GET] = {KVH_FAULT_STORE_GET_KEY, KVH_FAULT_STORE_GET_ANSWER},
-    [KVH_OP_REMOVE] = {KVH_FAULT_STORE_REMOVE_KEY, KVH_FAULT_STORE_REMOVE_ANSWER},
+	[KVH_OP_EXISTS] = {KVH_FAULT_STORE_EXISTS_KEY, KVH_FAULT_STORE_EXISTS_ANSWER},
+	[KVH_OP_PUT] = {KVH_FAULT_STORE_PUT_KEY, KVH_FAULT_STORE_PUT_ANSWER},
+	[KVH_OP_GET] = {KVH_FAULT_STORE_GET_KEY, KVH_FAULT_STORE_GET_ANSWER},
+	[KVH_OP_REMOVE] = {KVH_FAULT_STORE_REMOVE_KEY, KVH_FAULT_STORE_REMOVE_ANSWER},
 };
 
 static bool armed(void)
@@ -43,10 +43,10 @@ int64_t kvh_call_fault(enum kvh_store_op op)
 }
 
 static int64_t fire_for_key(const struct kvh_batch_call *batch_call, enum kvh_fault_point point,
-			    const struct kvh_key *key)
+                            const struct kvh_key *key)
 {
 	const struct kvh_prefix_entry *entry =
-	    kvh_prefix_by_id(&batch_call->store->prefixes, key->prefix_id);
+		kvh_prefix_by_id(&batch_call->store->prefixes, key->prefix_id);
 	char text[KVH_PREFIX_TEXT_BYTES_MAX + 2 * KVH_KEY_HASH_BYTES_MAX];
 
 	memcpy(text, entry->bytes, entry->text_bytes);
@@ -108,7 +108,7 @@ static void fill_rest(const struct kvh_batch_call *batch_call, struct rest *rest
 
 	for (size_t i = 0; i < whole->count; i++) {
 		int64_t number =
-		    fire_for_key(batch_call, key_points[batch_call->op].key, &whole->keys[i]);
+			fire_for_key(batch_call, key_points[batch_call->op].key, &whole->keys[i]);
 
 		if (number)
 			set_result(&whole->results[i], number);
@@ -126,12 +126,12 @@ static void give_back(const struct kvh_batch_call *batch_call, const struct rest
 		size_t place = rest->places[i];
 		struct kvh_result *result = &batch_call->batch.results[place];
 		int64_t number = fire_for_key(batch_call, key_points[batch_call->op].answer,
-					      &batch_call->batch.keys[place]);
+		                              &batch_call->batch.keys[place]);
 
 		*result = rest->results[i];
 		if (number)
 			set_result(result, number);
-		if (rest->tokens)
+		if (batch_call->put.tokens)
 			batch_call->put.tokens[place] = rest->tokens[i];
 	}
 }
@@ -145,7 +145,7 @@ kvh_status kvh_batch_dispatch_faulted(const struct kvh_batch_call *batch_call)
 	if (!armed())
 		return kvh_batch_dispatch(batch_call, whole, batch_call->put.tokens);
 	if (!rest_alloc(&rest, whole->count, whole->values != NULL,
-			batch_call->put.tokens != NULL)) {
+	                batch_call->put.tokens != NULL)) {
 		status = KVH_NO_MEMORY;
 		goto out;
 	}

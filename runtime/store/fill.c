@@ -9,7 +9,7 @@ static void no_caps(void *self, struct kvh_store_caps *caps)
 }
 
 static kvh_status no_register(void *self, kvh_region_id region, void *addr, size_t bytes,
-			      enum kvh_memory_kind kind, struct kvh_error *error)
+                              enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	(void)self, (void)region, (void)addr, (void)bytes, (void)kind, (void)error;
 	return KVH_NOT_SUPPORTED;
@@ -22,21 +22,21 @@ static kvh_status no_unregister(void *self, kvh_region_id region, kvh_deadline d
 }
 
 static kvh_status no_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
-			    struct kvh_error *error)
+                            struct kvh_error *error)
 {
 	(void)self, (void)prefix, (void)prefix_id, (void)error;
 	return KVH_NOT_SUPPORTED;
 }
 
 static kvh_status no_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			    const struct kvh_call *call)
+                            const struct kvh_call *call)
 {
 	(void)self, (void)batch, (void)flags, (void)call;
 	return KVH_NOT_SUPPORTED;
 }
 
 static kvh_status no_put(void *self, const struct kvh_batch *batch,
-			 const struct kvh_put_options *options, const struct kvh_call *call)
+                         const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	(void)self, (void)batch, (void)options, (void)call;
 	return KVH_NOT_SUPPORTED;
@@ -49,7 +49,7 @@ static kvh_status no_batch(void *self, const struct kvh_batch *batch, const stru
 }
 
 static kvh_status no_tokens(void *self, const struct kvh_token *tokens, size_t count,
-			    struct kvh_result *results)
+                            struct kvh_result *results)
 {
 	(void)self, (void)tokens, (void)count, (void)results;
 	return KVH_NOT_SUPPORTED;
@@ -62,14 +62,14 @@ static kvh_status no_clear(void *self, const struct kvh_call *call, uint64_t *re
 }
 
 static kvh_status no_tiers(void *self, const struct kvh_key *keys, size_t count,
-			   enum kvh_tier *tiers, const struct kvh_call *call)
+                           enum kvh_tier *tiers, const struct kvh_call *call)
 {
 	(void)self, (void)keys, (void)count, (void)tiers, (void)call;
 	return KVH_NOT_SUPPORTED;
 }
 
 static kvh_status no_take_evicted(void *self, struct kvh_evicted_key *keys, size_t capacity,
-				  size_t *count, bool *lost)
+                                  size_t *count, bool *lost)
 {
 	(void)self, (void)keys, (void)capacity, (void)count, (void)lost;
 	return KVH_NOT_SUPPORTED;
@@ -93,24 +93,24 @@ static void no_close(void *self)
 }
 
 static const struct kvh_store_ops absent = {
-    .struct_bytes = sizeof(absent),
-    .name = "unnamed",
-    .caps = no_caps,
-    .register_region = no_register,
-    .unregister_region = no_unregister,
-    .prefix = no_prefix,
-    .exists = no_exists,
-    .put = no_put,
-    .get = no_batch,
-    .remove = no_batch,
-    .commit = no_tokens,
-    .abort = no_tokens,
-    .clear = no_clear,
-    .tiers = no_tiers,
-    .take_evicted = no_take_evicted,
-    .quiesce = no_quiesce,
-    .stats = no_stats,
-    .close = no_close,
+	.struct_bytes = sizeof(absent),
+	.name = "unnamed",
+	.caps = no_caps,
+	.register_region = no_register,
+	.unregister_region = no_unregister,
+	.prefix = no_prefix,
+	.exists = no_exists,
+	.put = no_put,
+	.get = no_batch,
+	.remove = no_batch,
+	.commit = no_tokens,
+	.abort = no_tokens,
+	.clear = no_clear,
+	.tiers = no_tiers,
+	.take_evicted = no_take_evicted,
+	.quiesce = no_quiesce,
+	.stats = no_stats,
+	.close = no_close,
 };
 
 #define FILL(member)                                                                               \

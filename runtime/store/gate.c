@@ -24,7 +24,7 @@ static unsigned phase_of(uint64_t word)
 }
 
 void kvh_gate_init(struct kvh_gate *gate, const struct kvh_env *env, struct kvh_mutex *mutex,
-		   struct kvh_cond *left)
+                   struct kvh_cond *left)
 {
 	atomic_init(&gate->word, 0);
 	gate->env = env;

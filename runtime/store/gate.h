@@ -23,12 +23,12 @@ struct kvh_gate {
 	_Atomic uint64_t word;
 	const struct kvh_env *env;
 	struct kvh_mutex *mutex; /* lent by the handle */
-	struct kvh_cond *left;	 /* lent; signalled when a call leaves while somebody waits */
-	unsigned waiter_count;	 /* guarded by mutex */
+	struct kvh_cond *left;   /* lent; signalled when a call leaves while somebody waits */
+	unsigned waiter_count;   /* guarded by mutex */
 };
 
 void kvh_gate_init(struct kvh_gate *gate, const struct kvh_env *env, struct kvh_mutex *mutex,
-		   struct kvh_cond *left);
+                   struct kvh_cond *left);
 
 /* KVH_CLOSED, or KVH_OK with the phase to hand to kvh_gate_leave. */
 kvh_status kvh_gate_enter(struct kvh_gate *gate, unsigned *phase);

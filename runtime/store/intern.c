@@ -7,14 +7,14 @@
 
 /* Remembers what the backend interned. A backend that mixes up prefixes is refused (S-12). */
 static kvh_status remember(struct kvh_store *store, const struct kvh_prefix *prefix,
-			   uint32_t prefix_id, struct kvh_error *error)
+                           uint32_t prefix_id, struct kvh_error *error)
 {
 	const struct kvh_prefix_entry *entry;
 	kvh_status status = KVH_OK;
 
 	if (prefix_id >= KVH_PREFIXES_MAX)
 		return kvh_fail(error, KVH_INTERNAL, "prefix: store %s answered id %u, over %d",
-				store->ops.name, prefix_id, KVH_PREFIXES_MAX - 1);
+		                store->ops.name, prefix_id, KVH_PREFIXES_MAX - 1);
 	kvh_store_lock(store);
 	entry = kvh_prefix_by_id(&store->prefixes, prefix_id);
 	if (!entry)
@@ -24,27 +24,27 @@ static kvh_status remember(struct kvh_store *store, const struct kvh_prefix *pre
 	kvh_store_unlock(store);
 	if (status)
 		return kvh_fail(error, status, "prefix: id %u of store %s can't be kept: %s",
-				prefix_id, store->ops.name, kvh_strstatus(status));
+		                prefix_id, store->ops.name, kvh_strstatus(status));
 	return KVH_OK;
 }
 
 /* Lengths are part of what an id means to this handle, so they can't change afterwards. */
 static kvh_status check_known(struct kvh_store *store, const struct kvh_prefix *prefix,
-			      struct kvh_error *error)
+                              struct kvh_error *error)
 {
 	const struct kvh_prefix_entry *entry = kvh_prefix_find(&store->prefixes, prefix);
 
 	if (!entry || (entry->hash_bytes == prefix->hash_bytes &&
-		       entry->family_bytes == prefix->family_bytes))
+	               entry->family_bytes == prefix->family_bytes))
 		return KVH_OK;
 	return kvh_fail(error, KVH_INVALID_PARAMS,
-			"prefix: known as %u with hash_bytes %u and family_bytes %zu; both must "
-			"stay",
-			entry->id, entry->hash_bytes, entry->family_bytes);
+	                "prefix: known as %u with hash_bytes %u and family_bytes %zu; both must "
+	                "stay",
+	                entry->id, entry->hash_bytes, entry->family_bytes);
 }
 
 static kvh_status intern(struct kvh_store *store, const struct kvh_prefix *prefix,
-			 uint32_t *prefix_id, struct kvh_error *error)
+                         uint32_t *prefix_id, struct kvh_error *error)
 {
 	uint32_t id = KVH_PREFIXES_MAX;
 	kvh_status status = kvh_prefix_check(prefix, error);
@@ -68,7 +68,7 @@ static kvh_status intern(struct kvh_store *store, const struct kvh_prefix *prefi
 }
 
 kvh_status kvh_store_prefix(struct kvh_store *store, const struct kvh_prefix *prefix,
-			    uint32_t *prefix_id, struct kvh_error *error)
+                            uint32_t *prefix_id, struct kvh_error *error)
 {
 	struct kvh_prefix own;
 	unsigned phase;
@@ -77,18 +77,18 @@ kvh_status kvh_store_prefix(struct kvh_store *store, const struct kvh_prefix *pr
 
 	if (!store || !prefix || !prefix_id)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"prefix: the store, the prefix and the place for its id must be "
-				"given");
+		                "prefix: the store, the prefix and the place for its id must be "
+		                "given");
 	if (!kvh_struct_in(&own, sizeof(own), prefix))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"prefix: struct_bytes %zu is not that of a known version",
-				prefix->struct_bytes);
+		                "prefix: struct_bytes %zu is not that of a known version",
+		                prefix->struct_bytes);
 	status = kvh_store_enter(store, &phase);
 	if (status)
 		return kvh_fail(error, status, "prefix: the store is closing, or was forked");
 	fault = KVH_FAULT(STORE_PREFIX, "", 0);
 	status = fault ? kvh_fail(error, (kvh_status)fault, "prefix: fault point")
-		       : intern(store, &own, prefix_id, error);
+	               : intern(store, &own, prefix_id, error);
 	kvh_store_leave(store, phase);
 	return status;
 }

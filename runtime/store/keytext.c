@@ -31,7 +31,7 @@ static kvh_status key_text(struct kvh_store *store, const struct kvh_key *key, s
 }
 
 kvh_status kvh_store_key_text(struct kvh_store *store, const struct kvh_key *key, char *text,
-			      size_t capacity, size_t *needed_bytes)
+                              size_t capacity, size_t *needed_bytes)
 {
 	struct kvh_text out;
 	unsigned phase;
@@ -56,13 +56,13 @@ static size_t prefix_part(const char *text, size_t text_bytes)
 	size_t at = text_bytes;
 
 	while (at > 0 && ((text[at - 1] >= '0' && text[at - 1] <= '9') ||
-			  (text[at - 1] >= 'a' && text[at - 1] <= 'f')))
+	                  (text[at - 1] >= 'a' && text[at - 1] <= 'f')))
 		at--;
 	return at;
 }
 
 static kvh_status key_parse(struct kvh_store *store, const char *text, size_t text_bytes,
-			    uint8_t *hash, size_t capacity, struct kvh_key *key)
+                            uint8_t *hash, size_t capacity, struct kvh_key *key)
 {
 	size_t at = prefix_part(text, text_bytes);
 	size_t hex_bytes = text_bytes - at;
@@ -78,12 +78,12 @@ static kvh_status key_parse(struct kvh_store *store, const char *text, size_t te
 	if (!kvh_hex_decode(text + at, hex_bytes, hash))
 		return KVH_INVALID_KEY;
 	*key = (struct kvh_key){
-	    .hash = hash, .hash_bytes = (uint32_t)(hex_bytes / 2), .prefix_id = entry->id};
+		.hash = hash, .hash_bytes = (uint32_t)(hex_bytes / 2), .prefix_id = entry->id};
 	return KVH_OK;
 }
 
 kvh_status kvh_store_key_parse(struct kvh_store *store, const char *text, size_t text_bytes,
-			       uint8_t *hash, size_t capacity, struct kvh_key *key)
+                               uint8_t *hash, size_t capacity, struct kvh_key *key)
 {
 	unsigned phase;
 	kvh_status status;

@@ -9,43 +9,43 @@
 
 /* Bytes from the first block's segment to the end of the last one's. */
 static bool template_span(const struct kvh_segment_template *one, uint64_t block_count,
-			  size_t *span_bytes)
+                          size_t *span_bytes)
 {
 	return block_count - 1 <= SIZE_MAX &&
 	       kvh_size_mul_add((size_t)(block_count - 1), one->stride_bytes, one->bytes,
-				span_bytes);
+	                        span_bytes);
 }
 
 static const struct kvh_region *region_of(struct kvh_store *store,
-					  const struct kvh_segment_template *one, size_t span_bytes)
-    KVH_REQUIRES(kvh_role_store)
+                                          const struct kvh_segment_template *one, size_t span_bytes)
+	KVH_REQUIRES(kvh_role_store)
 {
 	return kvh_region_find(atomic_load(&store->regions), (uintptr_t)one->base, span_bytes);
 }
 
 static kvh_status check_template(const struct kvh_segment_template *one, size_t index,
-				 uint64_t block_count, struct kvh_error *error)
+                                 uint64_t block_count, struct kvh_error *error)
 {
 	size_t span_bytes;
 
 	if (one->bytes == 0)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "layout: template %zu has 0 bytes",
-				index);
+		                index);
 	if (block_count > 1 && one->stride_bytes < one->bytes)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"layout: template %zu has %zu bytes but a stride of %zu: its "
-				"blocks overlap",
-				index, one->bytes, one->stride_bytes);
+		                "layout: template %zu has %zu bytes but a stride of %zu: its "
+		                "blocks overlap",
+		                index, one->bytes, one->stride_bytes);
 	if (!template_span(one, block_count, &span_bytes))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"layout: template %zu: %llu blocks pass the end of memory", index,
-				(unsigned long long)block_count);
+		                "layout: template %zu: %llu blocks pass the end of memory", index,
+		                (unsigned long long)block_count);
 	return KVH_OK;
 }
 
 /* The template was checked: its span is known to fit. */
 static kvh_status bind_template(struct kvh_layout *layout, size_t index, struct kvh_error *error)
-    KVH_REQUIRES(kvh_role_store)
+	KVH_REQUIRES(kvh_role_store)
 {
 	const struct kvh_segment_template *one = &layout->templates[index];
 	const struct kvh_region *region;
@@ -55,14 +55,14 @@ static kvh_status bind_template(struct kvh_layout *layout, size_t index, struct 
 	region = region_of(layout->store, one, span_bytes);
 	if (!region)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"layout: template %zu with its %llu blocks (%zu bytes) does not "
-				"lie in one registered region",
-				index, (unsigned long long)layout->view.block_count, span_bytes);
+		                "layout: template %zu with its %llu blocks (%zu bytes) does not "
+		                "lie in one registered region",
+		                index, (unsigned long long)layout->view.block_count, span_bytes);
 	if (index > 0 && region->kind != layout->view.kind)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"layout: template %zu lies in memory of kind %d, those before in "
-				"kind %d",
-				index, (int)region->kind, (int)layout->view.kind);
+		                "layout: template %zu lies in memory of kind %d, those before in "
+		                "kind %d",
+		                index, (int)region->kind, (int)layout->view.kind);
 	layout->view.kind = region->kind;
 	++*region->template_count;
 	return KVH_OK;
@@ -102,8 +102,8 @@ static kvh_status bind_layout(struct kvh_layout *layout, struct kvh_error *error
 }
 
 static kvh_status check_templates(const struct kvh_segment_template *templates, size_t count,
-				  uint64_t block_count, size_t *value_bytes,
-				  struct kvh_error *error)
+                                  uint64_t block_count, size_t *value_bytes,
+                                  struct kvh_error *error)
 {
 	size_t sum = 0;
 
@@ -114,15 +114,15 @@ static kvh_status check_templates(const struct kvh_segment_template *templates, 
 			return status;
 		if (!kvh_size_add(sum, templates[i].bytes, &sum))
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"layout: the bytes of a value overflow at template %zu", i);
+			                "layout: the bytes of a value overflow at template %zu", i);
 	}
 	*value_bytes = sum;
 	return KVH_OK;
 }
 
 kvh_status kvh_layout_create(struct kvh_store *store, const struct kvh_segment_template *templates,
-			     size_t template_count, uint64_t block_count,
-			     struct kvh_layout **layout, struct kvh_error *error)
+                             size_t template_count, uint64_t block_count,
+                             struct kvh_layout **layout, struct kvh_error *error)
 {
 	struct kvh_layout *made;
 	size_t value_bytes = 0;
@@ -130,12 +130,12 @@ kvh_status kvh_layout_create(struct kvh_store *store, const struct kvh_segment_t
 
 	if (!store || !templates || !layout || template_count == 0 || block_count == 0)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"layout: the store, templates, their count, the block count and "
-				"the place for it must be given");
+		                "layout: the store, templates, their count, the block count and "
+		                "the place for it must be given");
 	if (template_count > KVH_SEGMENTS_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"layout: %zu templates; at most %d segments make a value",
-				template_count, KVH_SEGMENTS_MAX);
+		                "layout: %zu templates; at most %d segments make a value",
+		                template_count, KVH_SEGMENTS_MAX);
 	status = kvh_store_usable(store);
 	if (status)
 		return kvh_fail(error, status, "layout: the store is closing, or was forked");
@@ -145,13 +145,13 @@ kvh_status kvh_layout_create(struct kvh_store *store, const struct kvh_segment_t
 	made = kvh_alloc(sizeof(*made) + template_count * sizeof(*templates));
 	if (!made)
 		return kvh_fail(error, KVH_NO_MEMORY, "layout: no memory for %zu templates",
-				template_count);
+		                template_count);
 	*made = (struct kvh_layout){
-	    .view = {.templates = made->templates,
-		     .template_count = template_count,
-		     .value_bytes = value_bytes,
-		     .block_count = block_count},
-	    .store = store,
+		.view = {.templates = made->templates,
+	                 .template_count = template_count,
+	                 .value_bytes = value_bytes,
+	                 .block_count = block_count},
+		.store = store,
 	};
 	memcpy(made->templates, templates, template_count * sizeof(*templates));
 	status = bind_layout(made, error);

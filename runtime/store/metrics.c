@@ -11,16 +11,16 @@
 #include "struct_bytes.h"
 
 static const char *const op_names[KVH_OP_COUNT] = {
-    [KVH_OP_EXISTS] = "exists",
-    [KVH_OP_PUT] = "put",
-    [KVH_OP_GET] = "get",
-    [KVH_OP_REMOVE] = "remove",
-    [KVH_OP_COMMIT] = "commit",
-    [KVH_OP_ABORT] = "abort",
-    [KVH_OP_CLEAR] = "clear",
-    [KVH_OP_TIERS] = "tiers",
-    [KVH_OP_TAKE_EVICTED] = "take_evicted",
-    [KVH_OP_QUIESCE] = "quiesce",
+	[KVH_OP_EXISTS] = "exists",
+	[KVH_OP_PUT] = "put",
+	[KVH_OP_GET] = "get",
+	[KVH_OP_REMOVE] = "remove",
+	[KVH_OP_COMMIT] = "commit",
+	[KVH_OP_ABORT] = "abort",
+	[KVH_OP_CLEAR] = "clear",
+	[KVH_OP_TIERS] = "tiers",
+	[KVH_OP_TAKE_EVICTED] = "take_evicted",
+	[KVH_OP_QUIESCE] = "quiesce",
 };
 
 const char *kvh_store_op_name(enum kvh_store_op op)
@@ -40,7 +40,7 @@ static uint64_t read_count(const _Atomic uint64_t *counter)
 }
 
 void kvh_metrics_call(struct kvh_store_metrics *metrics, enum kvh_store_op op, kvh_status status,
-		      uint64_t ns)
+                      uint64_t ns)
 {
 	struct kvh_op_metrics *of_op = &metrics->ops[op];
 
@@ -50,7 +50,7 @@ void kvh_metrics_call(struct kvh_store_metrics *metrics, enum kvh_store_op op, k
 }
 
 void kvh_metrics_batch(struct kvh_store_metrics *metrics, enum kvh_store_op op,
-		       const struct kvh_batch_counts *counts)
+                       const struct kvh_batch_counts *counts)
 {
 	struct kvh_op_metrics *of_op = &metrics->ops[op];
 
@@ -86,7 +86,7 @@ static void add_own_stats(const struct kvh_store_metrics *metrics, struct kvh_st
 	stats->exists_keys = read_count(&exists->keys);
 	stats->exists_hits = read_count(&exists->good_keys);
 	stats->removed_keys = read_count(&metrics->ops[KVH_OP_REMOVE].good_keys) +
-			      read_count(&metrics->ops[KVH_OP_CLEAR].good_keys);
+	                      read_count(&metrics->ops[KVH_OP_CLEAR].good_keys);
 	stats->unquiet_keys = read_count(&put->unquiet_keys) + read_count(&get->unquiet_keys);
 }
 
@@ -146,33 +146,37 @@ struct metric {
 #define AT(member) offsetof(struct kvh_store_stats, member)
 
 static const struct metric metrics_of_stats[] = {
-    {"kvhold_store_objects", "gauge", "Committed objects.", AT(objects)},
-    {"kvhold_store_used_bytes", "gauge", "Bytes that objects take.", AT(used_bytes)},
-    {"kvhold_store_capacity_bytes", "gauge", "Bytes that objects may take.", AT(capacity_bytes)},
-    {"kvhold_store_pinned_objects", "gauge", "Objects in use by a reader.", AT(pinned_objects)},
-    {"kvhold_store_reserved_objects", "gauge", "Objects being written.", AT(reserved_objects)},
-    {"kvhold_store_put_keys_total", "counter", "Keys asked to be put.", AT(put_keys)},
-    {"kvhold_store_put_failed_keys_total", "counter", "Keys whose put failed.",
-     AT(put_failed_keys)},
-    {"kvhold_store_put_bytes_total", "counter", "Bytes stored.", AT(put_bytes)},
-    {"kvhold_store_no_space_keys_total", "counter", "Keys whose put found no space.",
-     AT(no_space_keys)},
-    {"kvhold_store_get_keys_total", "counter", "Keys asked to be got.", AT(get_keys)},
-    {"kvhold_store_get_failed_keys_total", "counter", "Keys whose get failed.",
-     AT(get_failed_keys)},
-    {"kvhold_store_get_bytes_total", "counter", "Bytes loaded.", AT(get_bytes)},
-    {"kvhold_store_exists_keys_total", "counter", "Keys asked for.", AT(exists_keys)},
-    {"kvhold_store_exists_hits_total", "counter", "Keys found present.", AT(exists_hits)},
-    {"kvhold_store_removed_keys_total", "counter", "Keys removed on request.", AT(removed_keys)},
-    {"kvhold_store_evicted_keys_total", "counter", "Keys evicted for space.", AT(evicted_keys)},
-    {"kvhold_store_evicted_bytes_total", "counter", "Bytes evicted for space.", AT(evicted_bytes)},
-    {"kvhold_store_expired_keys_total", "counter", "Keys gone at their time.", AT(expired_keys)},
-    {"kvhold_store_unquiet_keys_total", "counter",
-     "Keys of calls that returned while bytes could still move.", AT(unquiet_keys)},
+	{"kvhold_store_objects", "gauge", "Committed objects.", AT(objects)},
+	{"kvhold_store_used_bytes", "gauge", "Bytes that objects take.", AT(used_bytes)},
+	{"kvhold_store_capacity_bytes", "gauge", "Bytes that objects may take.",
+         AT(capacity_bytes)},
+	{"kvhold_store_pinned_objects", "gauge", "Objects in use by a reader.", AT(pinned_objects)},
+	{"kvhold_store_reserved_objects", "gauge", "Objects being written.", AT(reserved_objects)},
+	{"kvhold_store_put_keys_total", "counter", "Keys asked to be put.", AT(put_keys)},
+	{"kvhold_store_put_failed_keys_total", "counter", "Keys whose put failed.",
+         AT(put_failed_keys)},
+	{"kvhold_store_put_bytes_total", "counter", "Bytes stored.", AT(put_bytes)},
+	{"kvhold_store_no_space_keys_total", "counter", "Keys whose put found no space.",
+         AT(no_space_keys)},
+	{"kvhold_store_get_keys_total", "counter", "Keys asked to be got.", AT(get_keys)},
+	{"kvhold_store_get_failed_keys_total", "counter", "Keys whose get failed.",
+         AT(get_failed_keys)},
+	{"kvhold_store_get_bytes_total", "counter", "Bytes loaded.", AT(get_bytes)},
+	{"kvhold_store_exists_keys_total", "counter", "Keys asked for.", AT(exists_keys)},
+	{"kvhold_store_exists_hits_total", "counter", "Keys found present.", AT(exists_hits)},
+	{"kvhold_store_removed_keys_total", "counter", "Keys removed on request.",
+         AT(removed_keys)},
+	{"kvhold_store_evicted_keys_total", "counter", "Keys evicted for space.", AT(evicted_keys)},
+	{"kvhold_store_evicted_bytes_total", "counter", "Bytes evicted for space.",
+         AT(evicted_bytes)},
+	{"kvhold_store_expired_keys_total", "counter", "Keys gone at their time.",
+         AT(expired_keys)},
+	{"kvhold_store_unquiet_keys_total", "counter",
+         "Keys of calls that returned while bytes could still move.", AT(unquiet_keys)},
 };
 
 static void tell_stats(struct kvh_text *text, const char *label,
-		       const struct kvh_store_stats *stats)
+                       const struct kvh_store_stats *stats)
 {
 	for (size_t i = 0; i < sizeof(metrics_of_stats) / sizeof(metrics_of_stats[0]); i++) {
 		const struct metric *metric = &metrics_of_stats[i];
@@ -185,7 +189,7 @@ static void tell_stats(struct kvh_text *text, const char *label,
 }
 
 static void tell_calls(struct kvh_text *text, const char *label,
-		       const struct kvh_store_metrics *metrics)
+                       const struct kvh_store_metrics *metrics)
 {
 	char labels[128];
 	enum kvh_store_op op;
@@ -194,29 +198,29 @@ static void tell_calls(struct kvh_text *text, const char *label,
 	for (op = 0; op < KVH_OP_COUNT; op++) {
 		snprintf(labels, sizeof(labels), "%s,op=\"%s\"", label, op_names[op]);
 		kvh_text_sample(text, "kvhold_store_calls_total", labels,
-				read_count(&metrics->ops[op].calls));
+		                read_count(&metrics->ops[op].calls));
 	}
 	kvh_text_metric(text, "kvhold_store_call_failures_total", "counter",
-			"Calls that failed or were refused as a whole.");
+	                "Calls that failed or were refused as a whole.");
 	for (op = 0; op < KVH_OP_COUNT; op++) {
 		snprintf(labels, sizeof(labels), "%s,op=\"%s\"", label, op_names[op]);
 		kvh_text_sample(text, "kvhold_store_call_failures_total", labels,
-				read_count(&metrics->ops[op].failures));
+		                read_count(&metrics->ops[op].failures));
 	}
 	kvh_text_metric(text, "kvhold_store_call_seconds_total", "counter",
-			"Time spent in calls by operation.");
+	                "Time spent in calls by operation.");
 	for (op = 0; op < KVH_OP_COUNT; op++) {
 		uint64_t ns = read_count(&metrics->ops[op].ns);
 
 		kvh_text_addf(text,
-			      "kvhold_store_call_seconds_total{%s,op=\"%s\"} %" PRIu64 ".%09" PRIu64
-			      "\n",
-			      label, op_names[op], ns / 1000000000, ns % 1000000000);
+		              "kvhold_store_call_seconds_total{%s,op=\"%s\"} %" PRIu64 ".%09" PRIu64
+		              "\n",
+		              label, op_names[op], ns / 1000000000, ns % 1000000000);
 	}
 }
 
 kvh_status kvh_store_stats_text(struct kvh_store *store, char *text, size_t capacity,
-				size_t *needed_bytes)
+                                size_t *needed_bytes)
 {
 	struct kvh_store_stats stats;
 	struct kvh_text out;

@@ -31,7 +31,7 @@ struct kvh_op_metrics {
 	_Atomic uint64_t ns;
 	_Atomic uint64_t keys;
 	_Atomic uint64_t good_keys; /* exists: hits */
-	_Atomic uint64_t bytes;	    /* of good keys */
+	_Atomic uint64_t bytes;     /* of good keys */
 	_Atomic uint64_t no_space_keys;
 	_Atomic uint64_t unquiet_keys;
 };
@@ -51,8 +51,8 @@ struct kvh_batch_counts {
 
 const char *kvh_store_op_name(enum kvh_store_op op);
 void kvh_metrics_call(struct kvh_store_metrics *metrics, enum kvh_store_op op, kvh_status status,
-		      uint64_t ns);
+                      uint64_t ns);
 void kvh_metrics_batch(struct kvh_store_metrics *metrics, enum kvh_store_op op,
-		       const struct kvh_batch_counts *counts);
+                       const struct kvh_batch_counts *counts);
 
 #endif

@@ -17,7 +17,7 @@ struct null_store {
 };
 
 static kvh_status null_register(void *self, kvh_region_id region, void *addr, size_t bytes,
-				enum kvh_memory_kind kind, struct kvh_error *error)
+                                enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	(void)self, (void)region, (void)addr, (void)bytes, (void)kind, (void)error;
 	return KVH_OK;
@@ -31,7 +31,7 @@ static kvh_status null_unregister(void *self, kvh_region_id region, kvh_deadline
 
 /* Lock held. */
 static kvh_status intern(struct null_store *null, const struct kvh_prefix *prefix,
-			 uint32_t *prefix_id, struct kvh_error *error)
+                         uint32_t *prefix_id, struct kvh_error *error)
 {
 	const struct kvh_prefix_entry *entry = kvh_prefix_find(&null->prefixes, prefix);
 	kvh_status status;
@@ -42,7 +42,7 @@ static kvh_status intern(struct null_store *null, const struct kvh_prefix *prefi
 	}
 	if (null->prefix_count == KVH_PREFIXES_MAX)
 		return kvh_fail(error, KVH_BUSY, "prefix: the table of %d is full",
-				KVH_PREFIXES_MAX);
+		                KVH_PREFIXES_MAX);
 	status = kvh_prefix_add(&null->prefixes, prefix, null->prefix_count);
 	if (status)
 		return kvh_fail(error, status, "prefix: no memory for its text");
@@ -51,7 +51,7 @@ static kvh_status intern(struct null_store *null, const struct kvh_prefix *prefi
 }
 
 static kvh_status null_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
-			      struct kvh_error *error)
+                              struct kvh_error *error)
 {
 	struct null_store *null = self;
 	kvh_status status;
@@ -69,7 +69,7 @@ static void answer_all(const struct kvh_batch *batch, int64_t value)
 }
 
 static kvh_status null_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			      const struct kvh_call *call)
+                              const struct kvh_call *call)
 {
 	const struct null_store *null = self;
 
@@ -79,7 +79,7 @@ static kvh_status null_exists(void *self, const struct kvh_batch *batch, uint32_
 }
 
 static kvh_status null_put(void *self, const struct kvh_batch *batch,
-			   const struct kvh_put_options *options, const struct kvh_call *call)
+                           const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	(void)self, (void)options, (void)call;
 	answer_all(batch, 0);
@@ -95,7 +95,7 @@ static kvh_status null_get(void *self, const struct kvh_batch *batch, const stru
 }
 
 static kvh_status null_remove(void *self, const struct kvh_batch *batch,
-			      const struct kvh_call *call)
+                              const struct kvh_call *call)
 {
 	const struct null_store *null = self;
 
@@ -133,7 +133,7 @@ static void null_close(void *self)
 }
 
 kvh_status kvh_null_open(const struct kvh_null_options *options, const struct kvh_env *env,
-			 struct kvh_store_ops *ops, void **self, struct kvh_error *error)
+                         struct kvh_store_ops *ops, void **self, struct kvh_error *error)
 {
 	struct null_store *null = kvh_calloc(1, sizeof(*null));
 	kvh_status status;
@@ -148,19 +148,19 @@ kvh_status kvh_null_open(const struct kvh_null_options *options, const struct kv
 	null->env = env;
 	null->exists = options->exists;
 	*ops = (struct kvh_store_ops){
-	    .struct_bytes = sizeof(*ops),
-	    .name = "null",
-	    .register_region = null_register,
-	    .unregister_region = null_unregister,
-	    .prefix = null_prefix,
-	    .exists = null_exists,
-	    .put = null_put,
-	    .get = null_get,
-	    .remove = null_remove,
-	    .clear = null_clear,
-	    .quiesce = null_quiesce,
-	    .stats = null_stats,
-	    .close = null_close,
+		.struct_bytes = sizeof(*ops),
+		.name = "null",
+		.register_region = null_register,
+		.unregister_region = null_unregister,
+		.prefix = null_prefix,
+		.exists = null_exists,
+		.put = null_put,
+		.get = null_get,
+		.remove = null_remove,
+		.clear = null_clear,
+		.quiesce = null_quiesce,
+		.stats = null_stats,
+		.close = null_close,
 	};
 	*self = null;
 	return KVH_OK;

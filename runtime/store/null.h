@@ -16,6 +16,6 @@ struct kvh_null_options {
  * store, never a store to load from. caps claim nothing.
  */
 kvh_status kvh_null_open(const struct kvh_null_options *options, const struct kvh_env *env,
-			 struct kvh_store_ops *ops, void **self, struct kvh_error *error);
+                         struct kvh_store_ops *ops, void **self, struct kvh_error *error);
 
 #endif

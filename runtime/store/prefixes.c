@@ -18,20 +18,20 @@ static kvh_status check_text(const struct kvh_prefix *prefix, struct kvh_error *
 	if (!prefix->text || prefix->text_bytes == 0 ||
 	    prefix->text_bytes > KVH_PREFIX_TEXT_BYTES_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"prefix: text has %zu bytes; give 1 to %d", prefix->text_bytes,
-				KVH_PREFIX_TEXT_BYTES_MAX);
+		                "prefix: text has %zu bytes; give 1 to %d", prefix->text_bytes,
+		                KVH_PREFIX_TEXT_BYTES_MAX);
 	for (size_t i = 0; i < prefix->text_bytes; i++) {
 		if (prefix->text[i] <= ' ' || prefix->text[i] > '~')
 			return kvh_fail(error, KVH_INVALID_PARAMS,
-					"prefix: byte %zu of text is 0x%02x; only printable ASCII "
-					"without blanks may stand there",
-					i, (unsigned char)prefix->text[i]);
+			                "prefix: byte %zu of text is 0x%02x; only printable ASCII "
+			                "without blanks may stand there",
+			                i, (unsigned char)prefix->text[i]);
 	}
 	/* Else the text form of a key could not be cut into prefix and hash again. */
 	if (is_letter_or_digit(prefix->text[prefix->text_bytes - 1]))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"prefix: text ends in '%c'; end it in a separator such as '@'",
-				prefix->text[prefix->text_bytes - 1]);
+		                "prefix: text ends in '%c'; end it in a separator such as '@'",
+		                prefix->text[prefix->text_bytes - 1]);
 	return KVH_OK;
 }
 
@@ -43,16 +43,16 @@ kvh_status kvh_prefix_check(const struct kvh_prefix *prefix, struct kvh_error *e
 		return status;
 	if (prefix->family_bytes > prefix->text_bytes)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"prefix: family_bytes %zu is more than its text's %zu",
-				prefix->family_bytes, prefix->text_bytes);
+		                "prefix: family_bytes %zu is more than its text's %zu",
+		                prefix->family_bytes, prefix->text_bytes);
 	if (prefix->identity_bytes > KVH_IDENTITY_BYTES_MAX ||
 	    (prefix->identity_bytes && !prefix->identity))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"prefix: identity has %zu bytes; give at most %d, and not NULL",
-				prefix->identity_bytes, KVH_IDENTITY_BYTES_MAX);
+		                "prefix: identity has %zu bytes; give at most %d, and not NULL",
+		                prefix->identity_bytes, KVH_IDENTITY_BYTES_MAX);
 	if (prefix->hash_bytes > KVH_KEY_HASH_BYTES_MAX)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "prefix: hash_bytes %u; give at most %d",
-				prefix->hash_bytes, KVH_KEY_HASH_BYTES_MAX);
+		                prefix->hash_bytes, KVH_KEY_HASH_BYTES_MAX);
 	return KVH_OK;
 }
 
@@ -65,12 +65,12 @@ static bool same_identity(const struct kvh_prefix_entry *entry, const struct kvh
 {
 	return entry->identity_bytes == prefix->identity_bytes &&
 	       (prefix->identity_bytes == 0 ||
-		memcmp(entry->bytes + entry->text_bytes, prefix->identity,
-		       prefix->identity_bytes) == 0);
+	        memcmp(entry->bytes + entry->text_bytes, prefix->identity,
+	               prefix->identity_bytes) == 0);
 }
 
 const struct kvh_prefix_entry *kvh_prefix_find(const struct kvh_prefix_table *table,
-					       const struct kvh_prefix *prefix)
+                                               const struct kvh_prefix *prefix)
 {
 	for (uint32_t id = 0; id < KVH_PREFIXES_MAX; id++) {
 		const struct kvh_prefix_entry *entry = kvh_prefix_by_id(table, id);
@@ -83,7 +83,7 @@ const struct kvh_prefix_entry *kvh_prefix_find(const struct kvh_prefix_table *ta
 }
 
 const struct kvh_prefix_entry *kvh_prefix_by_text(const struct kvh_prefix_table *table,
-						  const char *text, size_t text_bytes)
+                                                  const char *text, size_t text_bytes)
 {
 	for (uint32_t id = KVH_PREFIXES_MAX; id-- > 0;) {
 		const struct kvh_prefix_entry *entry = kvh_prefix_by_id(table, id);
@@ -95,11 +95,11 @@ const struct kvh_prefix_entry *kvh_prefix_by_text(const struct kvh_prefix_table 
 }
 
 kvh_status kvh_prefix_add(struct kvh_prefix_table *table, const struct kvh_prefix *prefix,
-			  uint32_t prefix_id)
+                          uint32_t prefix_id)
 {
 	/* Bounded by kvh_prefix_check. */
 	struct kvh_prefix_entry *entry =
-	    kvh_alloc(sizeof(*entry) + prefix->text_bytes + prefix->identity_bytes);
+		kvh_alloc(sizeof(*entry) + prefix->text_bytes + prefix->identity_bytes);
 
 	if (!entry)
 		return KVH_NO_MEMORY;

@@ -29,7 +29,7 @@ kvh_status kvh_prefix_check(const struct kvh_prefix *prefix, struct kvh_error *e
 
 /* NULL: no prefix of that id. Any thread, no lock. */
 static inline const struct kvh_prefix_entry *kvh_prefix_by_id(const struct kvh_prefix_table *table,
-							      uint32_t prefix_id)
+                                                              uint32_t prefix_id)
 {
 	if (prefix_id >= KVH_PREFIXES_MAX)
 		return NULL;
@@ -38,13 +38,13 @@ static inline const struct kvh_prefix_entry *kvh_prefix_by_id(const struct kvh_p
 
 /* The entry with this text and identity, or NULL. */
 const struct kvh_prefix_entry *kvh_prefix_find(const struct kvh_prefix_table *table,
-					       const struct kvh_prefix *prefix);
+                                               const struct kvh_prefix *prefix);
 /* The newest entry with this text, whatever its identity, or NULL. */
 const struct kvh_prefix_entry *kvh_prefix_by_text(const struct kvh_prefix_table *table,
-						  const char *text, size_t text_bytes);
+                                                  const char *text, size_t text_bytes);
 /* Adds a checked prefix under a free id. KVH_NO_MEMORY. Owner's lock held. */
 kvh_status kvh_prefix_add(struct kvh_prefix_table *table, const struct kvh_prefix *prefix,
-			  uint32_t prefix_id);
+                          uint32_t prefix_id);
 void kvh_prefix_table_fini(struct kvh_prefix_table *table);
 
 #endif

@@ -27,7 +27,7 @@ static size_t regions_up_to(const struct kvh_region_table *table, uintptr_t addr
 }
 
 const struct kvh_region *kvh_region_find(const struct kvh_region_table *table, uintptr_t addr,
-					 size_t bytes)
+                                         size_t bytes)
 {
 	size_t after = regions_up_to(table, addr);
 
@@ -39,7 +39,7 @@ const struct kvh_region *kvh_region_find(const struct kvh_region_table *table, u
 static struct kvh_region_table *table_create(size_t count)
 {
 	struct kvh_region_table *table =
-	    kvh_alloc(sizeof(*table) + count * sizeof(table->regions[0]));
+		kvh_alloc(sizeof(*table) + count * sizeof(table->regions[0]));
 
 	if (table)
 		*table = (struct kvh_region_table){.count = count};
@@ -83,7 +83,7 @@ static struct kvh_region_table *current(struct kvh_store *store)
 
 /* Swaps the table; the old one may still be read by calls that are inside. */
 static void publish(struct kvh_store *store, struct kvh_region_table *table)
-    KVH_REQUIRES(kvh_role_store)
+	KVH_REQUIRES(kvh_role_store)
 {
 	struct kvh_region_table *old = atomic_exchange(&store->regions, table);
 
@@ -111,26 +111,26 @@ static void change_end(struct kvh_store *store)
 }
 
 static kvh_status check_range(struct kvh_store *store, const struct kvh_region *wanted,
-			      struct kvh_error *error)
+                              struct kvh_error *error)
 {
 	const struct kvh_region_table *table = current(store);
 	size_t after = regions_up_to(table, wanted->begin);
 
 	if (table->count == KVH_REGIONS_MAX)
 		return kvh_fail(error, KVH_BUSY,
-				"register: %d regions are registered, no more fit; unregister one",
-				KVH_REGIONS_MAX);
+		                "register: %d regions are registered, no more fit; unregister one",
+		                KVH_REGIONS_MAX);
 	if (after > 0 && table->regions[after - 1].end > wanted->begin)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "register: overlaps with region %u",
-				table->regions[after - 1].id);
+		                table->regions[after - 1].id);
 	if (after < table->count && table->regions[after].begin < wanted->end)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "register: overlaps with region %u",
-				table->regions[after].id);
+		                table->regions[after].id);
 	return KVH_OK;
 }
 
 static struct kvh_region_table *with_region(const struct kvh_region_table *old,
-					    const struct kvh_region *region)
+                                            const struct kvh_region *region)
 {
 	size_t at = regions_up_to(old, region->begin);
 	struct kvh_region_table *table = table_create(old->count + 1);
@@ -157,7 +157,7 @@ static struct kvh_region_table *without_region(const struct kvh_region_table *ol
 
 /* A device need not be able to tell. */
 static kvh_status classify(const struct kvh_device *device, const void *addr,
-			   enum kvh_memory_kind *kind)
+                           enum kvh_memory_kind *kind)
 {
 	const struct kvh_device_ops *ops = device->ops;
 
@@ -168,7 +168,7 @@ static kvh_status classify(const struct kvh_device *device, const void *addr,
 }
 
 static kvh_status find_kind(struct kvh_store *store, const void *addr, enum kvh_memory_kind *kind,
-			    struct kvh_error *error)
+                            struct kvh_error *error)
 {
 	kvh_status status = KVH_OK;
 
@@ -176,19 +176,19 @@ static kvh_status find_kind(struct kvh_store *store, const void *addr, enum kvh_
 		status = classify(&store->device, addr, kind);
 		if (status)
 			return kvh_fail(error, status,
-					"register: the device can't tell what memory this is (%s); "
-					"say its kind",
-					kvh_strstatus(status));
+			                "register: the device can't tell what memory this is (%s); "
+			                "say its kind",
+			                kvh_strstatus(status));
 	}
 	if (*kind < KVH_MEMORY_HOST || *kind > KVH_MEMORY_DEVICE)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "register: no memory kind %d",
-				(int)*kind);
+		                (int)*kind);
 	return KVH_OK;
 }
 
 /* regions_changing is ours. */
 static kvh_status add_region(struct kvh_store *store, struct kvh_region *region,
-			     struct kvh_error *error)
+                             struct kvh_error *error)
 {
 	size_t bytes = region->end - region->begin;
 	/* The caller's address, back from the number it was compared as. */
@@ -208,7 +208,7 @@ static kvh_status add_region(struct kvh_store *store, struct kvh_region *region,
 	table = with_region(current(store), region);
 	if (table && region->template_count)
 		status = store->ops.register_region(store->self, region->id, addr, bytes,
-						    region->kind, error);
+		                                    region->kind, error);
 	else
 		status = kvh_fail(error, KVH_NO_MEMORY, "register: no memory for the table");
 	if (status) {
@@ -225,8 +225,8 @@ static kvh_status add_region(struct kvh_store *store, struct kvh_region *region,
 }
 
 kvh_status kvh_store_register(struct kvh_store *store, void *addr, size_t bytes,
-			      enum kvh_memory_kind kind, kvh_region_id *region,
-			      struct kvh_error *error)
+                              enum kvh_memory_kind kind, kvh_region_id *region,
+                              struct kvh_error *error)
 {
 	struct kvh_region made = {.begin = (uintptr_t)addr, .kind = kind};
 	kvh_status status;
@@ -234,11 +234,11 @@ kvh_status kvh_store_register(struct kvh_store *store, void *addr, size_t bytes,
 
 	if (!store || !region || !addr || bytes == 0)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"register: the store, addr, bytes and the place for the id must "
-				"be given");
+		                "register: the store, addr, bytes and the place for the id must "
+		                "be given");
 	if (!kvh_size_add(made.begin, bytes, &made.end))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"register: %zu bytes from there pass the end of memory", bytes);
+		                "register: %zu bytes from there pass the end of memory", bytes);
 	status = kvh_store_usable(store);
 	if (status)
 		return kvh_fail(error, status, "register: the store is closing, or was forked");
@@ -266,7 +266,7 @@ static size_t region_index(const struct kvh_region_table *table, kvh_region_id i
 
 /* Takes the region out of sight of new calls. *old: the table to go back to. */
 static kvh_status hide_region(struct kvh_store *store, kvh_region_id id,
-			      struct kvh_region_table **old)
+                              struct kvh_region_table **old)
 {
 	struct kvh_region_table *table = current(store);
 	size_t at = region_index(table, id);
@@ -316,7 +316,7 @@ static kvh_status remove_region(struct kvh_store *store, kvh_region_id id, kvh_d
 }
 
 kvh_status kvh_store_unregister(struct kvh_store *store, kvh_region_id region,
-				kvh_deadline deadline_ns)
+                                kvh_deadline deadline_ns)
 {
 	kvh_status status = kvh_store_usable(store);
 	int64_t fault;

@@ -28,7 +28,7 @@ struct kvh_region_table {
 
 /* The region that holds [addr, addr + bytes), or NULL. bytes > 0. */
 const struct kvh_region *kvh_region_find(const struct kvh_region_table *table, uintptr_t addr,
-					 size_t bytes);
+                                         size_t bytes);
 
 /* Whether the region holds [addr, addr + bytes), without overflow. */
 static inline bool kvh_region_holds(const struct kvh_region *region, uintptr_t addr, size_t bytes)

@@ -53,15 +53,15 @@ bool kvh_cancel_requested(const struct kvh_cancel *cancel)
 }
 
 static kvh_status take_options(struct kvh_store *store, const struct kvh_store_options *given,
-			       struct kvh_error *error)
+                               struct kvh_error *error)
 {
 	struct kvh_store_options options = {.struct_bytes = sizeof(options)};
 
 	if (given && !kvh_struct_in(&options, sizeof(options), given))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"store options: struct_bytes %zu is not that of a known version; "
-				"set it to sizeof(struct kvh_store_options)",
-				given->struct_bytes);
+		                "store options: struct_bytes %zu is not that of a known version; "
+		                "set it to sizeof(struct kvh_store_options)",
+		                given->struct_bytes);
 	store->env = options.env ? options.env : kvh_env_posix();
 	store->device = options.device ? *options.device : *kvh_device_host();
 	store->log = options.log;
@@ -69,18 +69,18 @@ static kvh_status take_options(struct kvh_store *store, const struct kvh_store_o
 		return kvh_fail(error, KVH_INVALID_PARAMS, "store options: env has no functions");
 	if (!store->device.ops)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"store options: device has no functions");
+		                "store options: device has no functions");
 	return KVH_OK;
 }
 
 static kvh_status take_ops(struct kvh_store *store, const struct kvh_store_ops *ops, void *self,
-			   struct kvh_error *error)
+                           struct kvh_error *error)
 {
 	if (!kvh_struct_in(&store->ops, sizeof(store->ops), ops))
 		return kvh_fail(error, KVH_INVALID_PARAMS,
-				"store: the backend's struct_bytes %zu is not that of a known "
-				"version",
-				ops->struct_bytes);
+		                "store: the backend's struct_bytes %zu is not that of a known "
+		                "version",
+		                ops->struct_bytes);
 	kvh_store_ops_fill(&store->ops);
 	store->self = self;
 	store->caps.struct_bytes = sizeof(store->caps);
@@ -119,7 +119,7 @@ static void destroy(struct kvh_store *store)
 }
 
 static kvh_status make(struct kvh_store *store, const struct kvh_store_ops *ops, void *self,
-		       const struct kvh_store_options *options, struct kvh_error *error)
+                       const struct kvh_store_options *options, struct kvh_error *error)
 {
 	kvh_status status = take_options(store, options, error);
 
@@ -131,14 +131,14 @@ static kvh_status make(struct kvh_store *store, const struct kvh_store_ops *ops,
 	status = create_locks(store);
 	if (status)
 		return kvh_fail(error, status, "store: no memory or locks for a handle: %s",
-				kvh_strstatus(status));
+		                kvh_strstatus(status));
 	store->process_id = kvh_process_id();
 	return KVH_OK;
 }
 
 kvh_status kvh_store_open_ops(const struct kvh_store_ops *ops, void *self,
-			      const struct kvh_store_options *options, struct kvh_store **store,
-			      struct kvh_error *error)
+                              const struct kvh_store_options *options, struct kvh_store **store,
+                              struct kvh_error *error)
 {
 	struct kvh_store *made = NULL;
 	kvh_status status;
@@ -198,7 +198,7 @@ kvh_status kvh_store_close(struct kvh_store *store, kvh_deadline deadline_ns)
 		return status;
 	if (status && status != KVH_NOT_SUPPORTED)
 		kvh_log_line(&store->log, KVH_LOG_WARN, "store %s: quiesce before close: %s (%d)",
-			     store->ops.name, kvh_strstatus(status), (int)status);
+		             store->ops.name, kvh_strstatus(status), (int)status);
 	store->ops.close(store->self);
 	destroy(store);
 	return KVH_OK;

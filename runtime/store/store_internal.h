@@ -34,7 +34,7 @@ struct kvh_store {
 	struct kvh_cond *left;
 	struct kvh_gate gate;
 	struct kvh_store_metrics metrics;
-	struct kvh_prefix_table prefixes;	    /* added to under lock */
+	struct kvh_prefix_table prefixes;           /* added to under lock */
 	_Atomic(struct kvh_region_table *) regions; /* replaced under lock */
 	struct kvh_region_table *retired KVH_GUARDED_BY(kvh_role_store);
 	kvh_region_id next_region_id KVH_GUARDED_BY(kvh_role_store);
@@ -71,7 +71,7 @@ kvh_status kvh_call_begin(struct kvh_inside *inside, struct kvh_store *store, en
 kvh_status kvh_call_end(const struct kvh_inside *inside, kvh_status status);
 /* Copies the caller's call (NULL: defaults). KVH_CANCELLED and KVH_TIMEOUT: over already. */
 kvh_status kvh_call_take(struct kvh_store *store, const struct kvh_call *given,
-			 struct kvh_call *own);
+                         struct kvh_call *own);
 
 /* For the calls of one thread, which close can't overtake: as enter, with nothing to leave. */
 kvh_status kvh_store_usable(const struct kvh_store *store);
@@ -85,15 +85,15 @@ void kvh_regions_fini(struct kvh_store *store);
  * wrong index and what is wrong with it, and returns KVH_INVALID_PARAMS or KVH_NOT_SUPPORTED.
  */
 kvh_status kvh_check_keys(struct kvh_store *store, const char *call_name,
-			  const struct kvh_key *keys, size_t count);
+                          const struct kvh_key *keys, size_t count);
 /* *bytes: the sum over the values. */
 kvh_status kvh_check_values(struct kvh_store *store, const char *call_name,
-			    const struct kvh_value *values, size_t count, uint64_t *bytes);
+                            const struct kvh_value *values, size_t count, uint64_t *bytes);
 /* Copies the caller's options (NULL: defaults) to *own. */
 kvh_status kvh_check_put_options(struct kvh_store *store, const struct kvh_put_options *given,
-				 const struct kvh_batch *batch, struct kvh_put_options *own);
+                                 const struct kvh_batch *batch, struct kvh_put_options *own);
 kvh_status kvh_refuse(struct kvh_store *store, kvh_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+	__attribute__((format(printf, 3, 4)));
 
 /* Bytes of a value that was checked. */
 size_t kvh_value_bytes(const struct kvh_value *value);
@@ -110,7 +110,7 @@ struct kvh_batch_call {
 };
 /* Hands the batch (the call's own or a part of it) to the backend. */
 kvh_status kvh_batch_dispatch(const struct kvh_batch_call *batch_call,
-			      const struct kvh_batch *batch, struct kvh_token *tokens);
+                              const struct kvh_batch *batch, struct kvh_token *tokens);
 
 /*
  * Fault points (faults.c), keyed by the key's text. Per operation: store/put fails the call before

@@ -21,7 +21,7 @@ kvh_status kvh_store_clear(struct kvh_store *store, const struct kvh_call *call,
 	status = clear(store, call, &removed_count);
 	if (status == KVH_OK) {
 		struct kvh_batch_counts counts = {.keys = removed_count,
-						  .good_keys = removed_count};
+		                                  .good_keys = removed_count};
 
 		kvh_metrics_batch(&store->metrics, KVH_OP_CLEAR, &counts);
 		if (removed)
@@ -31,7 +31,7 @@ kvh_status kvh_store_clear(struct kvh_store *store, const struct kvh_call *call,
 }
 
 static kvh_status tiers_of(struct kvh_store *store, const struct kvh_batch *keys,
-			   enum kvh_tier *tiers, const struct kvh_call *given)
+                           enum kvh_tier *tiers, const struct kvh_call *given)
 {
 	struct kvh_call call;
 	kvh_status status = kvh_check_keys(store, "tiers", keys->keys, keys->count);
@@ -47,7 +47,7 @@ static kvh_status tiers_of(struct kvh_store *store, const struct kvh_batch *keys
 }
 
 kvh_status kvh_store_tiers(struct kvh_store *store, const struct kvh_key *keys, size_t count,
-			   enum kvh_tier *tiers, const struct kvh_call *call)
+                           enum kvh_tier *tiers, const struct kvh_call *call)
 {
 	const struct kvh_batch batch = {.count = count, .keys = keys};
 	struct kvh_inside inside;
@@ -64,7 +64,7 @@ kvh_status kvh_store_tiers(struct kvh_store *store, const struct kvh_key *keys, 
 }
 
 kvh_status kvh_store_take_evicted(struct kvh_store *store, struct kvh_evicted_key *keys,
-				  size_t capacity, size_t *count, bool *lost)
+                                  size_t capacity, size_t *count, bool *lost)
 {
 	struct kvh_inside inside;
 	size_t taken_count = 0;
@@ -77,8 +77,8 @@ kvh_status kvh_store_take_evicted(struct kvh_store *store, struct kvh_evicted_ke
 	if (status)
 		return status;
 	status = store->caps.evicted ? store->ops.take_evicted(store->self, keys, capacity,
-							       &taken_count, &taken_lost)
-				     : KVH_NOT_SUPPORTED;
+	                                                       &taken_count, &taken_lost)
+	                             : KVH_NOT_SUPPORTED;
 	if (status == KVH_OK) {
 		*count = taken_count;
 		*lost = taken_lost;

@@ -139,6 +139,9 @@ static kvh_status check_caches(struct kvh_worker *worker, const struct kvh_cache
 			return kvh_fail(error, KVH_INVALID_PARAMS,
 			                "register_caches: region %zu names group %u of %zu", i,
 			                caches->regions[i].group, worker->group_count);
+		if (!caches->regions[i].base)
+			return kvh_fail(error, KVH_INVALID_PARAMS,
+			                "register_caches: region %zu has no base", i);
 	}
 	return KVH_OK;
 }
@@ -146,20 +149,19 @@ static kvh_status check_caches(struct kvh_worker *worker, const struct kvh_cache
 kvh_status kvh_worker_register_caches(struct kvh_worker *worker, const struct kvh_caches *caches,
                                       struct kvh_error *error)
 {
-	kvh_status status = kvh_worker_usable(worker);
+	kvh_status status = kvh_worker_serving(worker);
 	bool taken;
 
-	if (!status)
-		status = check_caches(worker, caches, error);
+	if (status)
+		return kvh_fail(error, status, "register_caches: %s", kvh_strstatus(status));
+	status = check_caches(worker, caches, error);
 	if (status)
 		return status;
 	kvh_worker_lock(worker);
-	taken = worker->registered || worker->closing;
+	taken = worker->registered;
 	kvh_worker_unlock(worker);
 	if (taken)
-		return kvh_fail(error, KVH_BUSY,
-		                "register_caches: caches are registered already, or the worker "
-		                "closes");
+		return kvh_fail(error, KVH_BUSY, "register_caches: caches are registered already");
 	/* What a try before this one could not give back. Nothing uses it: this can't wait. */
 	status = kvh_caches_unregister(worker, 0);
 	if (status)

@@ -108,13 +108,18 @@ static kvh_status take_staging(struct kvh_worker *worker, const struct kvh_worke
 	return KVH_OK;
 }
 
+/* Before anything walks them. */
+static kvh_status check_groups(const struct kvh_worker_config *config, struct kvh_error *error)
+{
+	if (config->groups && config->group_count && config->group_count <= KVH_GROUPS_MAX)
+		return KVH_OK;
+	return kvh_fail(error, KVH_INVALID_PARAMS, "groups: %zu given%s, 1 to %d are possible",
+	                config->group_count, config->groups ? "" : " at NULL", KVH_GROUPS_MAX);
+}
+
 static kvh_status take_groups(struct kvh_worker *worker, const struct kvh_worker_config *config,
                               struct kvh_error *error)
 {
-	if (!config->groups || !config->group_count || config->group_count > KVH_GROUPS_MAX)
-		return kvh_fail(error, KVH_INVALID_PARAMS,
-		                "groups: %zu given, 1 to %d are possible", config->group_count,
-		                KVH_GROUPS_MAX);
 	worker->group_count = config->group_count;
 	for (size_t i = 0; i < config->group_count; i++) {
 		struct worker_group *group = &worker->groups[i];
@@ -206,6 +211,8 @@ kvh_status kvh_worker_configure(struct kvh_worker *worker, const struct kvh_work
 	worker->record_user = config->record_user;
 	status = kvh_worker_check_identity(config->identity, config->identity_bytes,
 	                                   config->identity_none, error);
+	if (!status)
+		status = check_groups(config, error);
 	if (!status)
 		status = kvh_sharding_choose(config, &worker->sharding, note, sizeof(note), error);
 	if (status)

@@ -117,10 +117,10 @@ kvh_status kvh_worker_set_epoch(struct kvh_worker *worker, const void *identity,
                                 size_t identity_bytes, struct kvh_error *error)
 {
 	struct worker_epoch *epoch, *old;
-	kvh_status status = kvh_worker_usable(worker);
+	kvh_status status = kvh_worker_serving(worker);
 
 	if (status)
-		return status;
+		return kvh_fail(error, status, "set_epoch: %s", kvh_strstatus(status));
 	status = kvh_worker_check_identity(identity, identity_bytes, false, error);
 	if (!status)
 		status = kvh_epoch_create(worker, identity, identity_bytes, &epoch, error);

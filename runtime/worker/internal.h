@@ -178,7 +178,7 @@ struct worker_thread {
 struct kvh_worker {
 	/* Immutable after open. */
 	const struct kvh_env *env;
-	struct kvh_device device; /* over device_ops, which has every function */
+	struct kvh_device device; /* with device_ops: whole, whatever the caller's lacks */
 	struct kvh_device_ops device_ops;
 	struct kvh_log log;
 	struct kvh_store *store;
@@ -249,6 +249,8 @@ void kvh_worker_lock(struct kvh_worker *worker) KVH_ACQUIRE(kvh_role_worker);
 void kvh_worker_unlock(struct kvh_worker *worker) KVH_RELEASE(kvh_role_worker);
 /* KVH_OK, or KVH_INVALID_PARAMS (NULL) or KVH_FORKED. */
 kvh_status kvh_worker_usable(const struct kvh_worker *worker);
+/* As kvh_worker_usable; KVH_CLOSED from close on, when the store may be gone. */
+kvh_status kvh_worker_serving(struct kvh_worker *worker);
 
 /* epoch.c */
 kvh_status kvh_epoch_create(struct kvh_worker *worker, const void *identity, size_t identity_bytes,

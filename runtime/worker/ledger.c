@@ -93,24 +93,16 @@ void kvh_ledger_cancel_loads(struct kvh_worker *worker, struct worker_request *r
 	}
 }
 
-static void detach_all(struct kvh_worker *worker, struct worker_request *request)
+/* Ends a life: saves become stale. What loads or finish still need of the entry stays. */
+static void end_life(struct kvh_worker *worker, struct worker_request *request)
 	KVH_REQUIRES(kvh_role_worker)
 {
-	kvh_ledger_cancel_loads(worker, request);
 	while (request->saves)
 		detach(request->saves);
-}
-
-void kvh_ledger_drop(struct kvh_worker *worker, struct worker_request *request)
-{
-	detach_all(worker, request);
-	free_entry(worker, request);
-}
-
-/* What a life knew, but not its jobs. */
-static void forget_life(struct kvh_worker *worker, struct worker_request *request)
-	KVH_REQUIRES(kvh_role_worker)
-{
+	if (!request->loads && !request->finishing) {
+		free_entry(worker, request);
+		return;
+	}
 	clear_skip(worker, request);
 	kvh_free(request->kept);
 	kvh_free(request->unstorable);
@@ -121,16 +113,19 @@ static void forget_life(struct kvh_worker *worker, struct worker_request *reques
 	request->has_saves = false;
 }
 
-/* Ends a life but not the request: one that is finishing stays so until finish sees it drained. */
-static void end_life(struct kvh_worker *worker, struct worker_request *request)
+static void stop_finishing(struct kvh_worker *worker, struct worker_request *request)
 	KVH_REQUIRES(kvh_role_worker)
 {
-	if (!request->finishing) {
-		kvh_ledger_drop(worker, request);
-		return;
-	}
-	detach_all(worker, request);
-	forget_life(worker, request);
+	if (request->finishing)
+		worker->finishing_count--;
+	request->finishing = false;
+}
+
+void kvh_ledger_drop(struct kvh_worker *worker, struct worker_request *request)
+{
+	kvh_ledger_cancel_loads(worker, request);
+	stop_finishing(worker, request);
+	end_life(worker, request);
 }
 
 void kvh_ledger_drop_all(struct kvh_worker *worker)
@@ -183,8 +178,11 @@ kvh_status kvh_worker_preempt(struct kvh_worker *worker, struct kvh_request_id i
 		return KVH_INVALID_PARAMS;
 	kvh_worker_lock(worker);
 	request = kvh_ledger_find(worker, id.data, id.bytes);
-	if (request)
+	/* One that is finishing stays so until finish sees it drained. */
+	if (request) {
+		kvh_ledger_cancel_loads(worker, request);
 		end_life(worker, request);
+	}
 	kvh_worker_unlock(worker);
 	return KVH_OK;
 }
@@ -201,20 +199,10 @@ static void finish_one(struct kvh_worker *worker, struct worker_request *request
 	}
 }
 
-/* finish cancelled the loads of the life that ended: those here are of the next one. */
-static void end_drained(struct kvh_worker *worker, struct worker_request *request)
-	KVH_REQUIRES(kvh_role_worker)
-{
-	if (!request->loads) {
-		kvh_ledger_drop(worker, request);
-		return;
-	}
-	forget_life(worker, request);
-	request->finishing = false;
-	worker->finishing_count--;
-}
-
-/* The requests that ended earlier and have drained since. */
+/*
+ * The requests that ended earlier and have drained since. Loads that came after the end belong to a
+ * later life.
+ */
 static void sweep_finishing(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_worker)
 {
 	struct kvh_map_entry *entry = NULL;
@@ -225,8 +213,10 @@ static void sweep_finishing(struct kvh_worker *worker) KVH_REQUIRES(kvh_role_wor
 		struct worker_request *request = (struct worker_request *)entry;
 
 		entry = kvh_map_next(&worker->requests, entry);
-		if (request->finishing && !request->saves)
-			end_drained(worker, request);
+		if (request->finishing && !request->saves) {
+			stop_finishing(worker, request);
+			end_life(worker, request);
+		}
 	}
 }
 

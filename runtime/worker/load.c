@@ -12,7 +12,7 @@ struct load_run {
 	struct worker_job *job;
 	struct worker_batch *batch;
 	bool unquiet;
-	bool keys_failed;
+	bool get_failed;
 };
 
 static kvh_status build_batch(struct load_run *run)
@@ -69,6 +69,12 @@ static bool has_oversized(const struct load_run *run)
 	return false;
 }
 
+/* The number is a backend's, and indexes arrays here. */
+static enum kvh_tier known_tier(enum kvh_tier tier)
+{
+	return tier == KVH_TIER_MEMORY || tier == KVH_TIER_DISK ? tier : KVH_TIER_UNKNOWN;
+}
+
 /* An error of the question leaves the tiers unknown and the load as it is. */
 static void count_tiers(struct load_run *run, size_t first, size_t count)
 {
@@ -85,8 +91,7 @@ static void count_tiers(struct load_run *run, size_t first, size_t count)
 		for (size_t i = 0; i < count; i++)
 			tiers[i] = KVH_TIER_UNKNOWN;
 	for (size_t i = 0; i < count; i++) {
-		bool known = tiers[i] == KVH_TIER_MEMORY || tiers[i] == KVH_TIER_DISK;
-		enum kvh_tier tier = known ? tiers[i] : KVH_TIER_UNKNOWN;
+		enum kvh_tier tier = known_tier(tiers[i]);
 
 		keys[tier]++;
 		bytes[tier] += value_bytes(run->batch, first + i);
@@ -196,7 +201,6 @@ static kvh_status get_some(struct load_run *run, size_t first, size_t count)
 		record.status = KVH_RECORD_PARTIAL_FAILURE;
 	kvh_worker_record(worker, &record);
 	account(run, count, &out);
-	run->keys_failed |= out.failed_count > 0;
 	return out.first;
 }
 
@@ -222,10 +226,11 @@ static kvh_status get_all(struct load_run *run)
 		status = get_some(run, first, count);
 		first += count;
 	}
+	run->get_failed = status != KVH_OK;
 	return status;
 }
 
-static kvh_status load(struct load_run *run)
+static kvh_status run_load(struct load_run *run)
 {
 	struct kvh_worker *worker = run->worker;
 	struct worker_job *job = run->job;
@@ -259,12 +264,14 @@ static kvh_status load(struct load_run *run)
 	return get_all(run);
 }
 
-/* A load that ended before any key failed: no block has a reason of its own. */
-static void give_reason(struct worker_job *job, kvh_status status)
+/* Blocks that the load ended before asking for say why; behind a failed get they have no answer. */
+static void explain_unasked(const struct load_run *run, kvh_status status)
 {
-	for (size_t i = 0; i < job->load.chunk_count; i++) {
-		if (job->load.chunks[i].failed)
-			job->load.chunks[i].status = status;
+	struct load_part *load = &run->job->load;
+
+	for (size_t i = 0; status && !run->get_failed && i < load->chunk_count; i++) {
+		if (load->chunks[i].status == KVH_NO_ANSWER)
+			load->chunks[i].status = status;
 	}
 }
 
@@ -272,10 +279,13 @@ void kvh_load_run(struct worker_thread *thread, struct worker_job *job)
 {
 	struct kvh_worker *worker = thread->worker;
 	struct load_run run = {.worker = worker, .job = job, .batch = &thread->batch};
-	kvh_status status = load(&run);
+	kvh_status status = run_load(&run);
 
-	if (status && !run.keys_failed)
-		give_reason(job, status);
+	explain_unasked(&run, status);
+	if (status && status != KVH_CANCELLED && !run.get_failed)
+		kvh_log_line(&worker->log, KVH_LOG_WARN,
+		             "load job %llu: ended before its last get with %d (%s)",
+		             (unsigned long long)job->job_id, status, kvh_strstatus(status));
 	if (run.unquiet)
 		kvh_jobs_log_doubt(worker, job);
 	kvh_worker_lock(worker);

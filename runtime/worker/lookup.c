@@ -97,14 +97,21 @@ static kvh_status ask_all(struct lookup_run *run)
 	return status;
 }
 
+/* The store's own share: what the engine had before is neither asked of it nor its merit (B42). */
+static uint64_t beyond(uint64_t tokens, uint64_t cached_tokens)
+{
+	return tokens > cached_tokens ? tokens - cached_tokens : 0;
+}
+
 static void count_lookup(struct kvh_worker *worker, const struct kvh_lookup *lookup,
                          kvh_status status, uint64_t hit_tokens)
 {
 	kvh_worker_lock(worker);
 	worker->stats.lookups++;
 	worker->stats.lookup_errors += status != KVH_OK;
-	worker->stats.lookup_query_tokens += lookup->token_count;
-	worker->stats.lookup_hit_tokens += hit_tokens;
+	worker->stats.lookup_query_tokens +=
+		beyond(lookup->token_count, lookup->cached_token_count);
+	worker->stats.lookup_hit_tokens += beyond(hit_tokens, lookup->cached_token_count);
 	kvh_worker_unlock(worker);
 	if (status)
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
@@ -134,7 +141,7 @@ kvh_status kvh_worker_lookup(struct kvh_worker *worker, const struct kvh_lookup 
                              struct kvh_lookup_result *result, struct kvh_error *error)
 {
 	struct lookup_run run = {.worker = worker, .in = lookup};
-	kvh_status status = kvh_worker_usable(worker);
+	kvh_status status = kvh_worker_serving(worker);
 
 	if (status)
 		return kvh_fail(error, status, "lookup: %s", kvh_strstatus(status));

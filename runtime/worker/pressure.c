@@ -26,6 +26,14 @@ static void arm_probe(struct kvh_worker *worker, uint64_t wait_ns) KVH_REQUIRES(
 	worker->pressure.probe_at_ns = kvh_deadline_after(worker->env, wait_ns);
 }
 
+/* A wait that was set longer stays as it is. */
+static uint64_t doubled(uint64_t wait_ns)
+{
+	if (wait_ns >= PROBE_WAIT_MAX_NS)
+		return wait_ns;
+	return wait_ns < PROBE_WAIT_MAX_NS / 2 ? wait_ns * 2 : PROBE_WAIT_MAX_NS;
+}
+
 void kvh_pressure_raise(struct kvh_worker *worker, struct worker_request *request, bool probe)
 {
 	struct pressure *pressure = &worker->pressure;
@@ -36,8 +44,7 @@ void kvh_pressure_raise(struct kvh_worker *worker, struct worker_request *reques
 		worker->stats.pressure_episodes++;
 		arm_probe(worker, worker->pressure_probe_ns);
 	} else if (probe) {
-		arm_probe(worker,
-		          wait_ns < PROBE_WAIT_MAX_NS / 2 ? wait_ns * 2 : PROBE_WAIT_MAX_NS);
+		arm_probe(worker, doubled(wait_ns));
 	}
 	if (request && !request->skipped) {
 		request->skipped = true;

@@ -124,6 +124,8 @@ void kvh_jobs_doubt(struct kvh_worker *worker, struct worker_job *job, kvh_statu
 	job->state = JOB_DOUBT;
 	job->status = status;
 	job->next = worker->doubt;
+	if (!worker->doubt_count)
+		worker->next_question_ns = kvh_deadline_after(worker->env, 0);
 	worker->doubt = job;
 	worker->stats.in_doubt_jobs++;
 	/* Who fell asleep before knows of no job in doubt and set no time to ask about one. */

@@ -196,6 +196,15 @@ static void end(struct save_run *run, kvh_status status, bool failed)
 	kvh_free(run->tokens);
 }
 
+/* Whatever ends a job other than a cancel leaves one line. */
+static void tell(const struct save_run *run, kvh_status status)
+{
+	if (status && status != KVH_CANCELLED && run->ran && !run->told)
+		kvh_log_line(&run->worker->log, KVH_LOG_WARN,
+		             "save job %llu: ended before its put with %d (%s)",
+		             (unsigned long long)run->job->job_id, status, kvh_strstatus(status));
+}
+
 void kvh_save_run(struct worker_thread *thread, struct worker_job *job)
 {
 	struct save_run run = {
@@ -216,5 +225,6 @@ void kvh_save_run(struct worker_thread *thread, struct worker_job *job)
 		status = save_normal(&run, &failed);
 	if (thread->worker->evicted)
 		kvh_evicted_collect(thread->worker);
+	tell(&run, status);
 	end(&run, status, failed);
 }

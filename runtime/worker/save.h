@@ -12,6 +12,7 @@ struct save_run {
 	struct worker_batch *batch;
 	bool probe;                 /* runs under pressure, to see whether it is over (D-7) */
 	bool ran;                   /* neither stale nor skipped */
+	bool told;                  /* a log line has said why it failed */
 	size_t null_count;          /* chunks left out for want of a source */
 	bool unquiet;               /* a key's bytes may still be read (D-23) */
 	uint64_t start_tokens;      /* S when the normal save began */

@@ -164,6 +164,7 @@ static void account(struct save_run *run, const struct put_outcome *out, uint64_
 		kvh_log_line(&worker->log, KVH_LOG_INFO,
 		             "save job %llu: a whole batch was stored, pressure is over",
 		             (unsigned long long)run->job->job_id);
+	run->told |= out->status != KVH_OK;
 	if (out->status)
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
 		             "save job %llu: %zu of %zu keys not stored, first because of %d (%s)",
@@ -236,6 +237,7 @@ kvh_status kvh_save_store(struct save_run *run)
 	status = kvh_job_wait_event(worker, run->job, 0);
 	if (status) {
 		run->job->save.raised = true;
+		run->told = true;
 		kvh_log_line(&worker->log, KVH_LOG_WARN,
 		             "save job %llu: nothing is put, its event ended with %d (%s)",
 		             (unsigned long long)run->job->job_id, status, kvh_strstatus(status));

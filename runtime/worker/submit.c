@@ -57,10 +57,11 @@ kvh_status kvh_submit_check_tables(struct kvh_worker *worker, const struct job_i
 	for (size_t g = 0; g < worker->group_count; g++) {
 		const struct worker_group *group = &worker->groups[g];
 		const struct kvh_block_table *table = &in->blocks[g];
-		uint64_t chunks = kvh_div_up(in->needed_tokens, group->config.block_tokens);
+		uint64_t chunks;
 
 		if (!group->participates)
 			continue;
+		chunks = kvh_div_up(in->needed_tokens, group->config.block_tokens);
 		if (table->count && !table->ids)
 			return kvh_fail(error, KVH_INVALID_PARAMS,
 			                "blocks[%zu].ids: NULL, but count is %zu", g, table->count);
@@ -222,6 +223,7 @@ void kvh_submit_refused(struct kvh_worker *worker)
 kvh_status kvh_submit_ready(struct kvh_worker *worker, struct kvh_error *error)
 {
 	kvh_status status = kvh_worker_usable(worker);
+
 	if (status)
 		return kvh_fail(error, status, "worker: %s", kvh_strstatus(status));
 	kvh_worker_lock(worker);

@@ -32,6 +32,8 @@ static kvh_status check_tail_keys(struct kvh_worker *worker, const struct kvh_lo
 			return kvh_fail(error, KVH_INVALID_PARAMS,
 			                "tail_keys[%zu].group: %u of %zu", i, key->group,
 			                worker->group_count);
+		if (!worker->groups[key->group].participates)
+			continue;
 		chunk_end = kvh_div_up(job->token_count,
 		                       worker->groups[key->group].config.block_tokens) *
 		            worker->groups[key->group].config.block_tokens;
@@ -45,6 +47,31 @@ static kvh_status check_tail_keys(struct kvh_worker *worker, const struct kvh_lo
 			                i, (unsigned long long)key->tokens,
 			                (unsigned long long)job->token_count,
 			                (unsigned long long)chunk_end);
+	}
+	return KVH_OK;
+}
+
+/*
+ * A hit ends at a multiple of the alignment, in some groups of the block: what lies behind would be
+ * neither loaded nor reported, and the engine would believe in it (D-13).
+ */
+static kvh_status check_end(const struct load_plan *plan, struct kvh_error *error)
+{
+	const struct kvh_worker *worker = plan->worker;
+
+	for (uint32_t g = 0; g < worker->group_count; g++) {
+		const struct kvh_mask *mask = &plan->masks.group[g];
+		uint32_t block_tokens = worker->groups[g].config.block_tokens;
+
+		if (worker->groups[g].participates &&
+		    mask->first_chunk + mask->count <
+		            kvh_div_up(plan->job->token_count, block_tokens))
+			return kvh_fail(
+				error, KVH_INVALID_PARAMS,
+				"token_count: no hit can end at %llu (group %u has blocks of %u "
+				"tokens, hits end at multiples of %u)",
+				(unsigned long long)plan->job->token_count, g, block_tokens,
+				kvh_coordinator_align_tokens(worker->coordinator));
 	}
 	return KVH_OK;
 }
@@ -176,6 +203,8 @@ static kvh_status submit(struct load_plan *plan, struct kvh_error *error)
 	if (!status &&
 	    kvh_load_mask(worker->coordinator, job->hash_count, job->token_count, &plan->masks))
 		status = kvh_fail(error, KVH_NO_MEMORY, "no memory for the load's masks");
+	if (!status)
+		status = check_end(plan, error);
 	if (!status)
 		status = build(plan, &in, &built, error);
 	if (status)

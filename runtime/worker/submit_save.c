@@ -103,10 +103,10 @@ uint64_t kvh_save_source_bytes(const struct kvh_worker *worker, uint64_t from_to
 
 	for (size_t g = 0; g < worker->group_count && from_tokens < to_tokens; g++) {
 		const struct worker_group *group = &worker->groups[g];
-		uint64_t chunks = (to_tokens - from_tokens) / group->config.block_tokens;
 
 		if (group->participates)
-			bytes += chunks * group->value_bytes * kvh_worker_shards(worker);
+			bytes += (to_tokens - from_tokens) / group->config.block_tokens *
+			         group->value_bytes * kvh_worker_shards(worker);
 	}
 	return bytes;
 }

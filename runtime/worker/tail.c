@@ -45,8 +45,12 @@ static size_t tail_count_max(const struct save_run *run, uint64_t boundary)
 {
 	size_t count = 0;
 
-	for (size_t g = 0; g < run->worker->group_count; g++)
-		count += kvh_div_up(boundary, run->worker->groups[g].config.block_tokens);
+	for (size_t g = 0; g < run->worker->group_count; g++) {
+		const struct worker_group *group = &run->worker->groups[g];
+
+		if (group->participates)
+			count += kvh_div_up(boundary, group->config.block_tokens);
+	}
 	return count * kvh_worker_shards(run->worker);
 }
 
@@ -58,7 +62,7 @@ kvh_status kvh_save_tail(struct save_run *run)
 	uint64_t saved_tokens;
 	kvh_status status;
 
-	if (!worker->partial_hits)
+	if (!worker->partial_hits || !run->job->hash_count)
 		return KVH_OK;
 	for (size_t i = 1; i < save->tail_count; i++) {
 		if (save->tail[i].tokens != boundary) {

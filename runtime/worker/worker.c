@@ -29,6 +29,19 @@ kvh_status kvh_worker_usable(const struct kvh_worker *worker)
 	return worker->process_id == kvh_process_id() ? KVH_OK : KVH_FORKED;
 }
 
+kvh_status kvh_worker_serving(struct kvh_worker *worker)
+{
+	kvh_status status = kvh_worker_usable(worker);
+
+	if (status)
+		return status;
+	kvh_worker_lock(worker);
+	if (worker->closing)
+		status = KVH_CLOSED;
+	kvh_worker_unlock(worker);
+	return status;
+}
+
 uint32_t kvh_worker_shards(const struct kvh_worker *worker)
 {
 	return worker->sharding.shards_per_rank;
@@ -83,10 +96,6 @@ static kvh_status init_worker(struct kvh_worker *worker, const struct kvh_worker
 	kvh_queue_init(&worker->loads);
 	kvh_queue_init(&worker->done);
 	worker->caps.struct_bytes = sizeof(worker->caps);
-	status = kvh_device_ops_fill(worker->device.ops, &worker->device_ops);
-	if (status)
-		return kvh_fail(error, status, "device: its table of functions is not whole");
-	worker->device.ops = &worker->device_ops;
 	status = kvh_store_get_caps(worker->store, &worker->caps);
 	if (!status)
 		status = make_locks(worker);
@@ -107,6 +116,19 @@ static kvh_status init_worker(struct kvh_worker *worker, const struct kvh_worker
 	return status;
 }
 
+static kvh_status take_platform(struct kvh_worker *worker, const struct kvh_worker_config *config,
+                                struct kvh_error *error)
+{
+	worker->env = config->env ? config->env : kvh_env_posix();
+	worker->device = config->device ? *config->device : *kvh_device_host();
+	if (!worker->env->ops)
+		return kvh_fail(error, KVH_INVALID_PARAMS, "env: it has no functions");
+	if (kvh_device_ops_fill(worker->device.ops, &worker->device_ops))
+		return kvh_fail(error, KVH_INVALID_PARAMS, "device: its functions are not whole");
+	worker->device.ops = &worker->device_ops;
+	return KVH_OK;
+}
+
 kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_worker_config *config,
                            struct kvh_worker **out, struct kvh_error *error)
 {
@@ -120,12 +142,15 @@ kvh_status kvh_worker_open(struct kvh_store *store, const struct kvh_worker_conf
 	worker = kvh_calloc(1, sizeof(*worker));
 	if (!worker)
 		return kvh_fail(error, KVH_NO_MEMORY, "worker_open: no memory");
-	worker->env = config->env ? config->env : kvh_env_posix();
-	worker->device = config->device ? *config->device : *kvh_device_host();
 	worker->log = config->log;
 	worker->store = store;
 	if (error)
 		error->text[0] = 0;
+	status = take_platform(worker, config, error);
+	if (status) {
+		kvh_free(worker);
+		return status;
+	}
 	status = init_worker(worker, config, error);
 	if (status) {
 		if (error && !error->text[0])

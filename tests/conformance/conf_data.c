@@ -15,8 +15,8 @@ static size_t cut(unsigned char *base, size_t bytes, size_t count, struct kvh_se
 
 	for (size_t i = 0; i < count; i++) {
 		size_t left_pieces = count - i;
-		size_t part =
-		    left_pieces == 1 ? bytes - done : (bytes - done) / left_pieces - (i % 3 == 1);
+		size_t part = left_pieces == 1 ? bytes - done
+		                               : (bytes - done) / left_pieces - (i % 3 == 1);
 
 		if (part == 0)
 			part = 1;
@@ -45,7 +45,7 @@ static void gather(const struct kvh_segment *segments, size_t count, unsigned ch
 
 /* What lies between the pieces. */
 static void assert_gaps(const unsigned char *base, size_t span, const struct kvh_segment *segments,
-			size_t count)
+                        size_t count)
 {
 	size_t at = 0;
 
@@ -66,10 +66,10 @@ static void round_trip(struct conf *conf, size_t bytes, size_t put_count, size_t
 	unsigned char *whole = malloc(bytes);
 	uint64_t number = bytes * 1000 + put_count * 100 + get_count;
 	struct kvh_value value = {.segments = from, .segment_count = put_count};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 	size_t span;
 
 	assert_non_null(whole);
@@ -112,18 +112,20 @@ static void objects_of_one_byte_are_kept(void **state)
 	round_trip(*state, 3, 1, 3);
 }
 
-enum { STRIDE = 1536, PIECE = 1024, BLOCKS = 16 };
+#define STRIDE ((size_t)1536)
+#define PIECE  ((size_t)1024)
+#define BLOCKS ((size_t)16)
 
 static struct kvh_layout *two_piece_layout(struct conf *conf, unsigned char *base)
 {
 	const struct kvh_segment_template templates[] = {
-	    {.base = base, .stride_bytes = STRIDE, .bytes = PIECE},
-	    {.base = base + (1 << 20), .stride_bytes = STRIDE, .bytes = PIECE},
+		{.base = base, .stride_bytes = STRIDE, .bytes = PIECE},
+		{.base = base + (1 << 20), .stride_bytes = STRIDE, .bytes = PIECE},
 	};
 	struct kvh_layout *layout;
 
 	assert_int_equal(kvh_layout_create(conf->store, templates, 2, BLOCKS, &layout, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	assert_int_equal(kvh_layout_value_bytes(layout), 2 * PIECE);
 	return layout;
 }
@@ -175,7 +177,7 @@ static void strided_blocks_leave_their_neighbours_alone(void **state)
 	struct kvh_value values[2];
 	struct kvh_result results[2];
 	const struct kvh_batch batch = {
-	    .count = 2, .keys = batch_keys, .values = values, .results = results};
+		.count = 2, .keys = batch_keys, .values = values, .results = results};
 
 	for (size_t i = 0; i < 2; i++) {
 		conf_key_make(&keys[i], conf->prefix_id, i);
@@ -206,10 +208,10 @@ static void a_block_and_a_list_are_the_same_bytes(void **state)
 	struct conf *conf = *state;
 	struct kvh_layout *from = two_piece_layout(conf, conf->source);
 	struct kvh_value value = {.layout = from, .block_id = BLOCKS - 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 
 	conf_key_make(&key, conf->prefix_id, 77);
 	fill_block(conf->source, BLOCKS - 1, 77);
@@ -248,7 +250,7 @@ static void each_result_stands_at_its_own_key(void **state)
 	struct kvh_segment segments[COUNT];
 	struct kvh_result results[COUNT];
 	struct kvh_batch batch = {
-	    .count = COUNT, .keys = batch_keys, .values = values, .results = results};
+		.count = COUNT, .keys = batch_keys, .values = values, .results = results};
 
 	memset(conf->target, 0xee, CONF_MEMORY_BYTES / 2);
 	for (size_t i = 0; i < COUNT; i++) {
@@ -279,10 +281,10 @@ static void results_are_quiet_when_nothing_moves_any_more(void **state)
 	struct conf *conf = *state;
 	const struct kvh_segment segment = {conf->source, 5000};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 
 	conf_key_make(&key, conf->prefix_id, 1);
 	/* Results that are good are final everywhere; failed ones need quiesce at most. */
@@ -296,13 +298,13 @@ static void results_are_quiet_when_nothing_moves_any_more(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(what_was_put_comes_back_byte_for_byte),
-    conf_test(objects_of_one_byte_are_kept),
-    conf_test(strided_blocks_leave_their_neighbours_alone),
-    conf_test(a_block_and_a_list_are_the_same_bytes),
-    conf_test(another_length_is_refused_and_nothing_is_read),
-    conf_test(each_result_stands_at_its_own_key),
-    conf_test(results_are_quiet_when_nothing_moves_any_more),
+	conf_test(what_was_put_comes_back_byte_for_byte),
+	conf_test(objects_of_one_byte_are_kept),
+	conf_test(strided_blocks_leave_their_neighbours_alone),
+	conf_test(a_block_and_a_list_are_the_same_bytes),
+	conf_test(another_length_is_refused_and_nothing_is_read),
+	conf_test(each_result_stands_at_its_own_key),
+	conf_test(results_are_quiet_when_nothing_moves_any_more),
 };
 
 CONF_GROUP(conf_data_group, tests);

@@ -15,10 +15,10 @@ static void unregistered_memory_is_the_callers_alone(void **state)
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
 	const struct kvh_segment_template block = {memory, 4096, 4096};
 	struct kvh_layout *layout;
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 	kvh_region_id region, again;
 
 	assert_non_null(memory);
@@ -46,14 +46,14 @@ static void unregistered_memory_is_the_callers_alone(void **state)
 }
 
 static kvh_status put_with(struct conf *conf, uint64_t number,
-			   const struct kvh_put_options *options, const struct kvh_call *call,
-			   struct kvh_result *result)
+                           const struct kvh_put_options *options, const struct kvh_call *call,
+                           struct kvh_result *result)
 {
 	const struct kvh_segment segment = {conf->source, 100};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = result};
+		.count = 1, .keys = &key.key, .values = &value, .results = result};
 
 	conf_key_make(&key, conf->prefix_id, number);
 	return kvh_store_put(conf->store, &batch, options, call);
@@ -65,12 +65,12 @@ static void what_caps_deny_is_refused_and_what_they_claim_works(void **state)
 	struct conf *conf = *state;
 	struct kvh_token token;
 	struct kvh_put_options hold = {
-	    .struct_bytes = sizeof(hold), .flags = KVH_PUT_HOLD, .tokens = &token};
+		.struct_bytes = sizeof(hold), .flags = KVH_PUT_HOLD, .tokens = &token};
 	struct kvh_put_options group = {.struct_bytes = sizeof(group),
-					.flags = KVH_PUT_LIFECYCLE_GROUP};
+	                                .flags = KVH_PUT_LIFECYCLE_GROUP};
 	struct kvh_put_options copies = {.struct_bytes = sizeof(copies),
-					 .replicas = (uint32_t)conf->caps.replicas_max + 1};
-	struct kvh_result result;
+	                                 .replicas = (uint32_t)conf->caps.replicas_max + 1};
+	struct kvh_result result = {0};
 	kvh_status no = KVH_NOT_SUPPORTED;
 	struct kvh_evicted_key evicted;
 	enum kvh_tier tier;
@@ -86,9 +86,9 @@ static void what_caps_deny_is_refused_and_what_they_claim_works(void **state)
 	assert_int_equal(result.value, KVH_NO_ANSWER);
 	assert_false(conf_has_number(conf, conf->prefix_id, 3));
 	assert_int_equal(kvh_store_tiers(conf->store, &key.key, 1, &tier, NULL),
-			 conf->caps.tiers ? 0 : no);
+	                 conf->caps.tiers ? 0 : no);
 	assert_int_equal(kvh_store_take_evicted(conf->store, &evicted, 1, &count, &lost),
-			 conf->caps.evicted ? 0 : no);
+	                 conf->caps.evicted ? 0 : no);
 	if (conf->caps.hold)
 		assert_int_equal(kvh_store_abort(conf->store, &token, 1, &result), KVH_OK);
 	else
@@ -102,7 +102,7 @@ static void a_call_that_is_over_before_it_begins_does_nothing(void **state)
 	struct kvh_cancel cancel = {0};
 	const struct kvh_call late = {.struct_bytes = sizeof(late), .deadline_ns = 1};
 	const struct kvh_call cancelled = {.struct_bytes = sizeof(cancelled), .cancel = &cancel};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 
 	kvh_cancel_request(&cancel);
 	assert_int_equal(put_with(conf, 1, NULL, &late, &result), KVH_TIMEOUT);
@@ -120,9 +120,9 @@ static void a_put_behind_a_held_key_ends_at_its_deadline(void **state)
 	const struct kvh_env *env = &conf->clock.env;
 	struct kvh_token token;
 	const struct kvh_put_options hold = {
-	    .struct_bytes = sizeof(hold), .flags = KVH_PUT_HOLD, .tokens = &token};
+		.struct_bytes = sizeof(hold), .flags = KVH_PUT_HOLD, .tokens = &token};
 	struct kvh_call call = {.struct_bytes = sizeof(call)};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	kvh_status status;
 
 	if (!conf->caps.hold)
@@ -149,7 +149,7 @@ static void a_child_process_is_refused(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		struct kvh_result result;
+		struct kvh_result result = {0};
 		const struct kvh_batch batch = {.count = 1, .keys = &key.key, .results = &result};
 		kvh_status exists = kvh_store_exists(conf->store, &batch, 0, NULL);
 		kvh_status close = kvh_store_close(conf->store, 0);
@@ -199,12 +199,12 @@ static void counts_say_what_happened(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(unregistered_memory_is_the_callers_alone),
-    conf_test(what_caps_deny_is_refused_and_what_they_claim_works),
-    conf_test(a_call_that_is_over_before_it_begins_does_nothing),
-    conf_test(a_put_behind_a_held_key_ends_at_its_deadline),
-    conf_test(a_child_process_is_refused),
-    conf_test(counts_say_what_happened),
+	conf_test(unregistered_memory_is_the_callers_alone),
+	conf_test(what_caps_deny_is_refused_and_what_they_claim_works),
+	conf_test(a_call_that_is_over_before_it_begins_does_nothing),
+	conf_test(a_put_behind_a_held_key_ends_at_its_deadline),
+	conf_test(a_child_process_is_refused),
+	conf_test(counts_say_what_happened),
 };
 
 CONF_GROUP(conf_handle_group, tests);

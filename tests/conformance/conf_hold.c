@@ -5,16 +5,16 @@
 static int64_t put_held(struct conf *conf, uint64_t number, struct kvh_token *token)
 {
 	const struct kvh_put_options options = {
-	    .struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = token};
+		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = token};
 
 	return conf_put_number(conf, conf->prefix_id, number, &options);
 }
 
 static int64_t settle(struct conf *conf, const struct kvh_token *token, bool commit)
 {
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	kvh_status status = commit ? kvh_store_commit(conf->store, token, 1, &result)
-				   : kvh_store_abort(conf->store, token, 1, &result);
+	                           : kvh_store_abort(conf->store, token, 1, &result);
 
 	assert_int_equal(status, KVH_OK);
 	return result.value;
@@ -112,7 +112,7 @@ static void a_second_writer_of_a_held_key_is_told_to_come_back(void **state)
 	assert_int_equal(conf_put_number(conf, conf->prefix_id, 1, NULL), KVH_REPLICA_IS_NOT_READY);
 	assert_int_equal(settle(conf, &token, true), 0);
 	assert_int_equal(conf_put_number(conf, conf->prefix_id, 1, NULL),
-			 KVH_OBJECT_ALREADY_EXISTS);
+	                 KVH_OBJECT_ALREADY_EXISTS);
 	conf_get_number(conf, conf->prefix_id, 1);
 }
 
@@ -133,7 +133,7 @@ static void held_objects_are_not_evicted_and_then_there_is_no_room(void **state)
 	}
 	assert_int_equal(result, KVH_NO_AVAILABLE_HANDLE);
 	assert_int_equal(conf_put_number(conf, conf->prefix_id, 999999, NULL),
-			 KVH_NO_AVAILABLE_HANDLE);
+	                 KVH_NO_AVAILABLE_HANDLE);
 	assert_true(conf_stats(conf).no_space_keys >= 2);
 	assert_int_equal(conf_stats(conf).reserved_objects, held);
 	for (size_t i = 0; i < held; i++)
@@ -164,13 +164,13 @@ static void clear_leaves_held_objects_alone(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(a_held_object_is_seen_only_after_commit),
-    conf_test(an_aborted_object_never_was),
-    conf_test(a_token_works_once),
-    conf_test(an_old_token_does_not_commit_a_newer_put),
-    conf_test(a_second_writer_of_a_held_key_is_told_to_come_back),
-    conf_test(held_objects_are_not_evicted_and_then_there_is_no_room),
-    conf_test(clear_leaves_held_objects_alone),
+	conf_test(a_held_object_is_seen_only_after_commit),
+	conf_test(an_aborted_object_never_was),
+	conf_test(a_token_works_once),
+	conf_test(an_old_token_does_not_commit_a_newer_put),
+	conf_test(a_second_writer_of_a_held_key_is_told_to_come_back),
+	conf_test(held_objects_are_not_evicted_and_then_there_is_no_room),
+	conf_test(clear_leaves_held_objects_alone),
 };
 
 CONF_GROUP(conf_hold_group, tests);

@@ -56,7 +56,7 @@ static void a_second_put_is_told_so_and_changes_nothing(void **state)
 }
 
 static void make_twins(struct conf *conf, struct conf_key *key, struct kvh_key *keys,
-		       struct kvh_segment *segments, struct kvh_value *values)
+                       struct kvh_segment *segments, struct kvh_value *values)
 {
 	for (size_t i = 0; i < 3; i++) {
 		conf_key_make(&key[i], conf->prefix_id, i == 1 ? 8 : 7);
@@ -77,7 +77,7 @@ static void a_key_twice_in_a_batch_is_one_object(void **state)
 	struct kvh_value values[3];
 	struct kvh_result results[3];
 	const struct kvh_batch batch = {
-	    .count = 3, .keys = keys, .values = values, .results = results};
+		.count = 3, .keys = keys, .values = values, .results = results};
 
 	make_twins(conf, key, keys, segments, values);
 	assert_int_equal(kvh_store_put(conf->store, &batch, NULL, NULL), KVH_OK);
@@ -102,7 +102,7 @@ static void a_key_twice_in_a_get_fills_both(void **state)
 	struct kvh_value values[3];
 	struct kvh_result results[3];
 	const struct kvh_batch batch = {
-	    .count = 3, .keys = keys, .values = values, .results = results};
+		.count = 3, .keys = keys, .values = values, .results = results};
 
 	make_twins(conf, key, keys, segments, values);
 	assert_int_equal(conf_put(conf, &keys[0], 7, 5000, NULL), 0);
@@ -212,7 +212,7 @@ static void put_batch(struct conf *conf, struct conf_key *key, struct kvh_key *k
 	struct kvh_value *values = calloc(count, sizeof(*values));
 	struct kvh_result *results = calloc(count, sizeof(*results));
 	const struct kvh_batch batch = {
-	    .count = count, .keys = keys, .values = values, .results = results};
+		.count = count, .keys = keys, .values = values, .results = results};
 
 	assert_true(segments && values && results);
 	for (size_t i = 0; i < count; i++) {
@@ -263,7 +263,7 @@ static void the_largest_exists_batch_is_answered(void **state)
 	struct kvh_key *keys = calloc(KVH_BATCH_KEYS_MAX, sizeof(*keys));
 	struct kvh_result *results = calloc(KVH_BATCH_KEYS_MAX, sizeof(*results));
 	const struct kvh_batch batch = {
-	    .count = KVH_BATCH_KEYS_MAX, .keys = keys, .results = results};
+		.count = KVH_BATCH_KEYS_MAX, .keys = keys, .results = results};
 
 	assert_true(key && keys && results);
 	for (size_t i = 0; i < KVH_BATCH_KEYS_MAX; i++) {
@@ -280,7 +280,7 @@ static void the_largest_exists_batch_is_answered(void **state)
 	free(results);
 }
 
-/* proves: R-41 */
+/* proves: S-1 */
 static void clear_removes_all_and_counts_them(void **state)
 {
 	struct conf *conf = *state;
@@ -319,19 +319,19 @@ static void tiers_tell_present_from_missing(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(a_key_goes_from_absent_to_present_and_back),
-    conf_test(a_missing_key_leaves_the_buffer_alone),
-    conf_test(a_second_put_is_told_so_and_changes_nothing),
-    conf_test(a_key_twice_in_a_batch_is_one_object),
-    conf_test(a_key_twice_in_a_get_fills_both),
-    conf_test(keys_that_differ_in_one_byte_are_two),
-    conf_test(the_prefix_is_part_of_the_key),
-    conf_test(the_identity_is_part_of_the_key),
-    conf_test(hashes_of_every_length_are_compared_whole),
-    conf_test(batches_of_every_size_work),
-    conf_test(the_largest_exists_batch_is_answered),
-    conf_test(clear_removes_all_and_counts_them),
-    conf_test(tiers_tell_present_from_missing),
+	conf_test(a_key_goes_from_absent_to_present_and_back),
+	conf_test(a_missing_key_leaves_the_buffer_alone),
+	conf_test(a_second_put_is_told_so_and_changes_nothing),
+	conf_test(a_key_twice_in_a_batch_is_one_object),
+	conf_test(a_key_twice_in_a_get_fills_both),
+	conf_test(keys_that_differ_in_one_byte_are_two),
+	conf_test(the_prefix_is_part_of_the_key),
+	conf_test(the_identity_is_part_of_the_key),
+	conf_test(hashes_of_every_length_are_compared_whole),
+	conf_test(batches_of_every_size_work),
+	conf_test(the_largest_exists_batch_is_answered),
+	conf_test(clear_removes_all_and_counts_them),
+	conf_test(tiers_tell_present_from_missing),
 };
 
 CONF_GROUP(conf_keys_group, tests);

@@ -45,7 +45,7 @@ static void the_oldest_goes_first(void **state)
 	press(conf, OTHERS, quarter);
 	assert_true(conf_count_numbers(conf, conf->prefix_id, FRESH, quarter) <= quarter / 4);
 	assert_true(conf_count_numbers(conf, conf->prefix_id, FRESH + fit - quarter, quarter) >=
-		    quarter - quarter / 4);
+	            quarter - quarter / 4);
 }
 
 /* proves: B20 */
@@ -71,7 +71,7 @@ static void being_asked_for_before_a_put_counts_as_use(void **state)
 	probe(conf, FRESH, quarter, KVH_EXISTS_DEDUP);
 	press(conf, OTHERS, quarter);
 	assert_true(conf_count_numbers(conf, conf->prefix_id, FRESH, quarter) >=
-		    quarter - quarter / 4);
+	            quarter - quarter / 4);
 }
 
 /* proves: B20 */
@@ -85,7 +85,7 @@ static void being_got_counts_as_use(void **state)
 		conf_get_number(conf, conf->prefix_id, FRESH + i);
 	press(conf, OTHERS, quarter);
 	assert_true(conf_count_numbers(conf, conf->prefix_id, FRESH, quarter) >=
-		    quarter - quarter / 4);
+	            quarter - quarter / 4);
 }
 
 /* Puts a quarter with these options, then more than fit; how many of the quarter are left. */
@@ -115,7 +115,7 @@ static void a_higher_priority_goes_last(void **state)
 static void kept_objects_go_last(void **state)
 {
 	const struct kvh_put_options options = {.struct_bytes = sizeof(options),
-						.keep_seconds = 3600};
+	                                        .keep_seconds = 3600};
 	size_t quarter;
 	size_t left = survivors(*state, &options, &quarter);
 
@@ -126,7 +126,7 @@ static void kept_objects_go_last(void **state)
 static void kept_objects_make_room_when_nothing_else_is_left(void **state)
 {
 	const struct kvh_put_options options = {.struct_bytes = sizeof(options),
-						.keep_seconds = 3600};
+	                                        .keep_seconds = 3600};
 	struct conf *conf = *state;
 	size_t fit = conf_fill_up(conf, conf->prefix_id, 0);
 
@@ -139,7 +139,7 @@ static void kept_objects_make_room_when_nothing_else_is_left(void **state)
 static void a_keep_ends_at_its_time(void **state)
 {
 	const struct kvh_put_options options = {.struct_bytes = sizeof(options),
-						.keep_seconds = 3600};
+	                                        .keep_seconds = 3600};
 	struct conf *conf = *state;
 	size_t quarter;
 	size_t left = survivors(conf, &options, &quarter);
@@ -154,7 +154,7 @@ static void a_keep_ends_at_its_time(void **state)
 static void an_expired_object_is_gone(void **state)
 {
 	const struct kvh_put_options options = {.struct_bytes = sizeof(options),
-						.expire_seconds = 600};
+	                                        .expire_seconds = 600};
 	struct conf *conf = *state;
 	struct conf_key key;
 
@@ -177,7 +177,7 @@ static void an_expired_object_is_gone(void **state)
 static void a_lifecycle_group_leaves_as_a_whole(void **state)
 {
 	const struct kvh_put_options options = {.struct_bytes = sizeof(options),
-						.flags = KVH_PUT_LIFECYCLE_GROUP};
+	                                        .flags = KVH_PUT_LIFECYCLE_GROUP};
 	struct conf *conf = *state;
 	uint32_t ids[3];
 	size_t group_count, gone = 0;
@@ -208,16 +208,16 @@ static void a_lifecycle_group_leaves_as_a_whole(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(the_oldest_goes_first),
-    conf_test(being_looked_up_protects_nobody),
-    conf_test(being_asked_for_before_a_put_counts_as_use),
-    conf_test(being_got_counts_as_use),
-    conf_test(a_higher_priority_goes_last),
-    conf_test(kept_objects_go_last),
-    conf_test(kept_objects_make_room_when_nothing_else_is_left),
-    conf_test(a_keep_ends_at_its_time),
-    conf_test(an_expired_object_is_gone),
-    conf_test(a_lifecycle_group_leaves_as_a_whole),
+	conf_test(the_oldest_goes_first),
+	conf_test(being_looked_up_protects_nobody),
+	conf_test(being_asked_for_before_a_put_counts_as_use),
+	conf_test(being_got_counts_as_use),
+	conf_test(a_higher_priority_goes_last),
+	conf_test(kept_objects_go_last),
+	conf_test(kept_objects_make_room_when_nothing_else_is_left),
+	conf_test(a_keep_ends_at_its_time),
+	conf_test(an_expired_object_is_gone),
+	conf_test(a_lifecycle_group_leaves_as_a_whole),
 };
 
 CONF_GROUP(conf_order_group, tests);

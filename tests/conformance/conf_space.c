@@ -35,10 +35,10 @@ static void what_can_never_fit_is_no_pressure(void **state)
 	enum { PIECES = 2 * CONF_CAPACITY_BYTES / CONF_MEMORY_BYTES + 2 };
 	struct kvh_segment segments[PIECES];
 	const struct kvh_value value = {.segments = segments, .segment_count = PIECES};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	struct conf_key key;
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = &key.key, .values = &value, .results = &result};
+		.count = 1, .keys = &key.key, .values = &value, .results = &result};
 
 	for (size_t i = 0; i < PIECES; i++)
 		segments[i] = (struct kvh_segment){conf->source, CONF_MEMORY_BYTES};
@@ -90,10 +90,11 @@ static void holes_left_by_small_objects_take_a_large_one(void **state)
 	evicted = conf_stats(conf).evicted_keys;
 	for (uint64_t i = 0; i < 4; i++) {
 		conf_key_make(&key, conf->prefix_id, 2000000 + i);
-		assert_int_equal(conf_put(conf, &key.key, i, 8 * CONF_OBJECT_BYTES, NULL), 0);
-		assert_int_equal(conf_get(conf, &key.key, 8 * CONF_OBJECT_BYTES),
-				 8 * CONF_OBJECT_BYTES);
-		conf_assert_filled(conf->target, 8 * CONF_OBJECT_BYTES, i);
+		assert_int_equal(conf_put(conf, &key.key, i, (size_t)8 * CONF_OBJECT_BYTES, NULL),
+		                 0);
+		assert_int_equal(conf_get(conf, &key.key, (size_t)8 * CONF_OBJECT_BYTES),
+		                 (size_t)8 * CONF_OBJECT_BYTES);
+		conf_assert_filled(conf->target, (size_t)8 * CONF_OBJECT_BYTES, i);
 	}
 	assert_int_equal(conf_stats(conf).evicted_keys, evicted);
 }
@@ -123,7 +124,7 @@ static void sizes_mixed_at_random_always_find_room(void **state)
 
 /* Marks what the feed names; true: it ran over. */
 static bool drain_feed(struct conf *conf, uint32_t prefix_id, const struct conf_key *keys,
-		       bool *named, size_t count)
+                       bool *named, size_t count)
 {
 	struct kvh_evicted_key taken[64];
 	size_t taken_count = 0;
@@ -133,14 +134,15 @@ static bool drain_feed(struct conf *conf, uint32_t prefix_id, const struct conf_
 		bool lost = false;
 
 		assert_int_equal(
-		    kvh_store_take_evicted(conf->store, taken, 64, &taken_count, &lost), KVH_OK);
+			kvh_store_take_evicted(conf->store, taken, 64, &taken_count, &lost),
+			KVH_OK);
 		any_lost |= lost;
 		for (size_t i = 0; i < taken_count; i++) {
 			assert_int_equal(taken[i].prefix_id, prefix_id);
 			assert_int_equal(taken[i].hash_bytes, CONF_HASH_BYTES);
 			for (size_t k = 0; k < count; k++)
 				named[k] |=
-				    memcmp(keys[k].hash, taken[i].hash, CONF_HASH_BYTES) == 0;
+					memcmp(keys[k].hash, taken[i].hash, CONF_HASH_BYTES) == 0;
 		}
 	} while (taken_count);
 	return any_lost;
@@ -151,16 +153,16 @@ static void every_evicted_key_is_in_the_feed(void **state)
 {
 	struct conf *conf = *state;
 	enum { COUNT = 3 * CONF_CAPACITY_BYTES / CONF_OBJECT_BYTES };
-	struct conf_key *keys = calloc(COUNT, sizeof(*keys));
-	bool *named = calloc(COUNT, sizeof(*named));
+	struct conf_key *keys;
+	bool *named;
 	size_t gone = 0;
 	bool lost = false;
 
-	if (!conf->caps.evicted) {
-		free(keys);
-		free(named);
+	if (!conf->caps.evicted)
 		skip();
-	}
+	keys = calloc(COUNT, sizeof(*keys));
+	named = calloc(COUNT, sizeof(*named));
+	assert_true(keys && named);
 	for (size_t i = 0; i < COUNT; i++) {
 		conf_key_make(&keys[i], conf->prefix_id, i);
 		assert_int_equal(conf_put_number(conf, conf->prefix_id, i, NULL), 0);
@@ -187,15 +189,15 @@ static void a_feed_that_runs_over_says_so(void **state)
 {
 	enum { COUNT = 12000, BYTES = 4096, PART = 500 };
 	struct conf *conf = *state;
-	struct conf_key *keys = calloc(COUNT, sizeof(*keys));
-	bool *named = calloc(COUNT, sizeof(*named));
+	struct conf_key *keys;
+	bool *named;
 	bool lost;
 
-	if (!conf->caps.evicted) {
-		free(keys);
-		free(named);
+	if (!conf->caps.evicted)
 		skip();
-	}
+	keys = calloc(COUNT, sizeof(*keys));
+	named = calloc(COUNT, sizeof(*named));
+	assert_true(keys && named);
 	for (size_t i = 0; i < COUNT; i++) {
 		conf_key_make(&keys[i], conf->prefix_id, i);
 		assert_int_equal(conf_put(conf, &keys[i].key, i, BYTES, NULL), 0);
@@ -217,10 +219,10 @@ static void a_prefix_stays_within_its_quota(void **state)
 	enum { QUOTA_OBJECTS = 16 };
 	struct conf *conf = *state;
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix),
-	    .text = "conf@q@",
-	    .text_bytes = 7,
-	    .quota_bytes = (uint64_t)QUOTA_OBJECTS * CONF_OBJECT_BYTES,
+		.struct_bytes = sizeof(prefix),
+		.text = "conf@q@",
+		.text_bytes = 7,
+		.quota_bytes = (uint64_t)QUOTA_OBJECTS * CONF_OBJECT_BYTES,
 	};
 	uint32_t id;
 	size_t present;
@@ -228,28 +230,28 @@ static void a_prefix_stays_within_its_quota(void **state)
 	for (uint64_t i = 0; i < 20; i++)
 		assert_int_equal(conf_put_number(conf, conf->prefix_id, i, NULL), 0);
 	assert_int_equal(kvh_store_prefix(conf->store, &prefix, &id, NULL), KVH_OK);
-	for (uint64_t i = 0; i < 4 * QUOTA_OBJECTS; i++) {
+	for (uint64_t i = 0; i < (uint64_t)4 * QUOTA_OBJECTS; i++) {
 		int64_t result = conf_put_number(conf, id, i, NULL);
 
 		/* Its own oldest may go, or it may be told that there is no room: S-14. */
 		if (result)
 			assert_int_equal(result, KVH_NO_AVAILABLE_HANDLE);
 	}
-	present = conf_count_numbers(conf, id, 0, 4 * QUOTA_OBJECTS);
+	present = conf_count_numbers(conf, id, 0, (size_t)4 * QUOTA_OBJECTS);
 	assert_in_range(present, QUOTA_OBJECTS / 2, QUOTA_OBJECTS);
 	/* The others did not pay for it. */
 	assert_int_equal(conf_count_numbers(conf, conf->prefix_id, 0, 20), 20);
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(a_full_store_makes_room_and_keeps_right_bytes),
-    conf_test(what_can_never_fit_is_no_pressure),
-    conf_test(removed_space_comes_back),
-    conf_test(holes_left_by_small_objects_take_a_large_one),
-    conf_test(sizes_mixed_at_random_always_find_room),
-    conf_test(every_evicted_key_is_in_the_feed),
-    conf_test(a_feed_that_runs_over_says_so),
-    conf_test(a_prefix_stays_within_its_quota),
+	conf_test(a_full_store_makes_room_and_keeps_right_bytes),
+	conf_test(what_can_never_fit_is_no_pressure),
+	conf_test(removed_space_comes_back),
+	conf_test(holes_left_by_small_objects_take_a_large_one),
+	conf_test(sizes_mixed_at_random_always_find_room),
+	conf_test(every_evicted_key_is_in_the_feed),
+	conf_test(a_feed_that_runs_over_says_so),
+	conf_test(a_prefix_stays_within_its_quota),
 };
 
 CONF_GROUP(conf_space_group, tests);

@@ -19,15 +19,15 @@ struct runner {
 };
 
 static struct kvh_result one(struct runner *runner, const struct kvh_key *key, void *memory,
-			     bool put)
+                             bool put)
 {
 	const struct kvh_segment segment = {memory, BYTES};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = key, .values = &value, .results = &result};
+		.count = 1, .keys = key, .values = &value, .results = &result};
 	kvh_status status = put ? kvh_store_put(runner->conf->store, &batch, NULL, NULL)
-				: kvh_store_get(runner->conf->store, &batch, NULL);
+	                        : kvh_store_get(runner->conf->store, &batch, NULL);
 
 	if (status)
 		runner->unexpected++;
@@ -56,7 +56,7 @@ static void get_one(struct runner *runner, const struct kvh_key *key, uint64_t n
 	if (value != BYTES) {
 		runner->missing++;
 		runner->unexpected +=
-		    value != KVH_OBJECT_NOT_FOUND && value != KVH_REPLICA_IS_NOT_READY;
+			value != KVH_OBJECT_NOT_FOUND && value != KVH_REPLICA_IS_NOT_READY;
 		return;
 	}
 	for (uint64_t writer = 0; writer < THREADS && !whole; writer++)
@@ -73,9 +73,9 @@ static void run_all(struct conf *conf, struct runner *runners, kvh_thread_fn fn)
 		runners[i].conf = conf;
 		runners[i].source = conf->source + i * BYTES;
 		runners[i].target = conf->target + i * BYTES;
-		assert_int_equal(
-		    env->ops->thread_create(env->ctx, &runners[i].thread, "conf", fn, &runners[i]),
-		    KVH_OK);
+		assert_int_equal(env->ops->thread_create(env->ctx, &runners[i].thread, "conf", fn,
+		                                         &runners[i]),
+		                 KVH_OK);
 	}
 	for (size_t i = 0; i < THREADS; i++)
 		env->ops->thread_join(env->ctx, runners[i].thread);
@@ -117,7 +117,7 @@ static void writers_of_one_key_leave_the_bytes_of_one(void **state)
 		present += runners[i].present;
 	}
 	assert_int_equal(stored, KEYS);
-	assert_true(present <= KEYS * (THREADS - 1));
+	assert_true(present <= (uint64_t)KEYS * (THREADS - 1));
 	assert_int_equal(conf_stats(conf).objects, KEYS);
 	assert_int_equal(conf_count_numbers(conf, conf->prefix_id, 0, KEYS), KEYS);
 }
@@ -136,7 +136,7 @@ static void own_keys(void *arg)
 			/* Someone else's too: it may have been evicted, never be torn. */
 			conf_key_make(&key, runner->prefix_id, number);
 			get_one(runner, &key.key, number);
-			number = (number + 1000000) % (THREADS * 1000000);
+			number = (number + 1000000) % ((uint64_t)THREADS * 1000000);
 			conf_key_make(&key, runner->prefix_id, number);
 			get_one(runner, &key.key, number);
 		}
@@ -158,7 +158,7 @@ static void readers_under_eviction_get_right_bytes_or_a_miss(void **state)
 	run_all(conf, runners, own_keys);
 	for (uint64_t i = 0; i < THREADS; i++) {
 		assert_true(runners[i].got > 0);
-		assert_int_equal(runners[i].stored, ROUNDS * KEYS);
+		assert_int_equal(runners[i].stored, (uint64_t)ROUNDS * KEYS);
 	}
 }
 
@@ -166,9 +166,9 @@ static void put_and_remove(void *arg)
 {
 	struct runner *runner = arg;
 
-	for (uint64_t round = 0; round < 10 * ROUNDS; round++) {
+	for (uint64_t round = 0; round < (uint64_t)10 * ROUNDS; round++) {
 		uint64_t number = (round + runner->number) % 3;
-		struct kvh_result result;
+		struct kvh_result result = {0};
 		struct conf_key key;
 		const struct kvh_batch batch = {.count = 1, .keys = &key.key, .results = &result};
 
@@ -200,9 +200,9 @@ static void removing_under_readers_never_shows_other_bytes(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    conf_test(writers_of_one_key_leave_the_bytes_of_one),
-    conf_test(readers_under_eviction_get_right_bytes_or_a_miss),
-    conf_test(removing_under_readers_never_shows_other_bytes),
+	conf_test(writers_of_one_key_leave_the_bytes_of_one),
+	conf_test(readers_under_eviction_get_right_bytes_or_a_miss),
+	conf_test(removing_under_readers_never_shows_other_bytes),
 };
 
 CONF_GROUP(conf_threads_group, tests);

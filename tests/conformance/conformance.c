@@ -28,7 +28,7 @@ static uint64_t clock_now_ns(void *ctx)
 }
 
 static kvh_status clock_cond_wait(void *ctx, struct kvh_cond *cond, struct kvh_mutex *mutex,
-				  kvh_deadline deadline_ns)
+                                  kvh_deadline deadline_ns)
 {
 	const struct kvh_env *posix = kvh_env_posix();
 	uint64_t ahead = ahead_ns(ctx);
@@ -59,12 +59,12 @@ void conf_clock_forward(struct conf_clock *clock, uint64_t seconds)
 uint32_t conf_prefix(struct conf *conf, const char *text, const char *identity)
 {
 	const struct kvh_prefix prefix = {
-	    .struct_bytes = sizeof(prefix),
-	    .text = text,
-	    .text_bytes = strlen(text),
-	    .family_bytes = strncmp(text, "conf@", 5) == 0 ? 5 : 0,
-	    .identity = identity,
-	    .identity_bytes = identity ? strlen(identity) : 0,
+		.struct_bytes = sizeof(prefix),
+		.text = text,
+		.text_bytes = strlen(text),
+		.family_bytes = strncmp(text, "conf@", 5) == 0 ? 5 : 0,
+		.identity = identity,
+		.identity_bytes = identity ? strlen(identity) : 0,
 	};
 	struct kvh_error error = {0};
 	uint32_t id = 0;
@@ -93,7 +93,7 @@ int conf_setup(void **state)
 	memset(conf->source, 0x11, CONF_MEMORY_BYTES);
 	conf->target = conf->source + CONF_MEMORY_BYTES / 2;
 	if (kvh_store_register(conf->store, conf->source, CONF_MEMORY_BYTES, KVH_MEMORY_HOST,
-			       &conf->region, &error))
+	                       &conf->region, &error))
 		fail_msg("register: %s", error.text);
 	conf->prefix_id = conf_prefix(conf, "conf@0@", NULL);
 	*state = conf;
@@ -113,8 +113,8 @@ int conf_teardown(void **state)
 int conf_main(const struct conf_subject *of, int argc, char **argv)
 {
 	static const struct conf_group *const groups[] = {
-	    &conf_data_group, &conf_keys_group,	  &conf_space_group,   &conf_order_group,
-	    &conf_hold_group, &conf_handle_group, &conf_threads_group,
+		&conf_data_group, &conf_keys_group,   &conf_space_group,   &conf_order_group,
+		&conf_hold_group, &conf_handle_group, &conf_threads_group,
 	};
 	struct CMUnitTest tests[128];
 	size_t count = 0;
@@ -150,7 +150,7 @@ void conf_key_make(struct conf_key *key, uint32_t prefix_id, uint64_t number)
 		memcpy(key->hash + 8 * i, &word, 8);
 	}
 	key->key = (struct kvh_key){
-	    .hash = key->hash, .hash_bytes = CONF_HASH_BYTES, .prefix_id = prefix_id};
+		.hash = key->hash, .hash_bytes = CONF_HASH_BYTES, .prefix_id = prefix_id};
 }
 
 /* Position-coded: a byte moved by any distance shows. */
@@ -187,14 +187,14 @@ void conf_assert_filled(const void *at, size_t bytes, uint64_t number)
 {
 	if (!conf_is_filled(at, bytes, number))
 		fail_msg("these are not the %zu bytes of key %llu", bytes,
-			 (unsigned long long)number);
+		         (unsigned long long)number);
 }
 
 /* ---- one key ------------------------------------------------------------------------------ */
 
 int64_t conf_exists(struct conf *conf, const struct kvh_key *key, uint32_t flags)
 {
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {.count = 1, .keys = key, .results = &result};
 
 	assert_int_equal(kvh_store_exists(conf->store, &batch, flags, NULL), KVH_OK);
@@ -202,13 +202,13 @@ int64_t conf_exists(struct conf *conf, const struct kvh_key *key, uint32_t flags
 }
 
 int64_t conf_put(struct conf *conf, const struct kvh_key *key, uint64_t number, size_t bytes,
-		 const struct kvh_put_options *options)
+                 const struct kvh_put_options *options)
 {
 	const struct kvh_segment segment = {.addr = conf->source, .bytes = bytes};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = key, .values = &value, .results = &result};
+		.count = 1, .keys = key, .values = &value, .results = &result};
 
 	assert_true(bytes <= CONF_MEMORY_BYTES / 2);
 	conf_fill(conf->source, bytes, number);
@@ -220,9 +220,9 @@ int64_t conf_get(struct conf *conf, const struct kvh_key *key, size_t bytes)
 {
 	const struct kvh_segment segment = {.addr = conf->target, .bytes = bytes};
 	const struct kvh_value value = {.segments = &segment, .segment_count = 1};
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {
-	    .count = 1, .keys = key, .values = &value, .results = &result};
+		.count = 1, .keys = key, .values = &value, .results = &result};
 
 	memset(conf->target, 0xee, bytes);
 	assert_int_equal(kvh_store_get(conf->store, &batch, NULL), KVH_OK);
@@ -231,7 +231,7 @@ int64_t conf_get(struct conf *conf, const struct kvh_key *key, size_t bytes)
 
 int64_t conf_remove(struct conf *conf, const struct kvh_key *key)
 {
-	struct kvh_result result;
+	struct kvh_result result = {0};
 	const struct kvh_batch batch = {.count = 1, .keys = key, .results = &result};
 
 	assert_int_equal(kvh_store_remove(conf->store, &batch, NULL), KVH_OK);
@@ -239,7 +239,7 @@ int64_t conf_remove(struct conf *conf, const struct kvh_key *key)
 }
 
 int64_t conf_put_number(struct conf *conf, uint32_t prefix_id, uint64_t number,
-			const struct kvh_put_options *options)
+                        const struct kvh_put_options *options)
 {
 	struct conf_key key;
 

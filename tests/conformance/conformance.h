@@ -19,11 +19,11 @@ struct conf_subject {
 	const char *name;
 	/* Opens an empty store whose objects may take about capacity_bytes. */
 	kvh_status (*open)(uint64_t capacity_bytes, const struct kvh_store_options *options,
-			   struct kvh_store **store, struct kvh_error *error);
+	                   struct kvh_store **store, struct kvh_error *error);
 };
 
 /* argv: [--test NAME-PATTERN]. The number of tests that failed. */
-int conf_main(const struct conf_subject *subject, int argc, char **argv);
+int conf_main(const struct conf_subject *of, int argc, char **argv);
 
 /* ---- for the tests ------------------------------------------------------------------------ */
 
@@ -75,14 +75,14 @@ bool conf_is_filled(const void *at, size_t bytes, uint64_t number);
 int64_t conf_exists(struct conf *conf, const struct kvh_key *key, uint32_t flags);
 /* The bytes of number, one segment, from source. */
 int64_t conf_put(struct conf *conf, const struct kvh_key *key, uint64_t number, size_t bytes,
-		 const struct kvh_put_options *options);
+                 const struct kvh_put_options *options);
 /* Into target, which is filled with 0xee before. */
 int64_t conf_get(struct conf *conf, const struct kvh_key *key, size_t bytes);
 int64_t conf_remove(struct conf *conf, const struct kvh_key *key);
 
 /* By number, CONF_OBJECT_BYTES each, keys of prefix_id. */
 int64_t conf_put_number(struct conf *conf, uint32_t prefix_id, uint64_t number,
-			const struct kvh_put_options *options);
+                        const struct kvh_put_options *options);
 bool conf_has_number(struct conf *conf, uint32_t prefix_id, uint64_t number);
 /* 0 or 1 for has, summed over [first, first + count). */
 size_t conf_count_numbers(struct conf *conf, uint32_t prefix_id, uint64_t first, size_t count);

@@ -9,7 +9,7 @@
 static enum mutant mutant = MUTANT_NONE;
 
 static kvh_status open_reference(uint64_t capacity_bytes, const struct kvh_store_options *options,
-				 struct kvh_store **store, struct kvh_error *error)
+                                 struct kvh_store **store, struct kvh_error *error)
 {
 	return reference_open(capacity_bytes, mutant, options, store, error);
 }

@@ -10,22 +10,25 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "mutants.h"
-
-extern char **environ;
 
 static const char *suite_path;
 
 /* Exit status of the suite with these arguments; its output goes nowhere. */
 static int run_suite(const char *mutant_name, const char *test_name)
 {
-	char *const argv[] = {
-	    (char *)(uintptr_t)suite_path,  (char *)(uintptr_t) "--test",
-	    (char *)(uintptr_t)test_name,   (char *)(uintptr_t)(mutant_name ? "--mutant" : NULL),
-	    (char *)(uintptr_t)mutant_name, NULL};
+	char *const argv[] = {(char *)(uintptr_t)suite_path,
+	                      (char *)(uintptr_t) "--test",
+	                      (char *)(uintptr_t)test_name,
+	                      (char *)(uintptr_t)(mutant_name ? "--mutant" : NULL),
+	                      (char *)(uintptr_t)mutant_name,
+	                      NULL};
+	/* The children's failures are wanted: they must not land in this run's results. */
+	char *const no_environment[] = {NULL};
 	posix_spawn_file_actions_t actions;
 	int status = -1;
 	pid_t child;
@@ -33,7 +36,7 @@ static int run_suite(const char *mutant_name, const char *test_name)
 	assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
 	posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-	assert_int_equal(posix_spawn(&child, suite_path, &actions, NULL, argv, environ), 0);
+	assert_int_equal(posix_spawn(&child, suite_path, &actions, NULL, argv, no_environment), 0);
 	posix_spawn_file_actions_destroy(&actions);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -49,7 +52,7 @@ static void each_mutant_fails_its_test(void **state)
 		/* One test ran and failed: a crash or a missing test is no catch. */
 		if (failed != 1)
 			fail_msg("mutant %s: %s gave %d, not 1", mutant_cases[i].name,
-				 mutant_cases[i].caught_by, failed);
+			         mutant_cases[i].caught_by, failed);
 	}
 }
 
@@ -69,8 +72,8 @@ static void every_mutant_has_a_case(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_mutant_fails_its_test),
-	    cmocka_unit_test(every_mutant_has_a_case),
+		cmocka_unit_test(each_mutant_fails_its_test),
+		cmocka_unit_test(every_mutant_has_a_case),
 	};
 
 	if (argc != 2) {

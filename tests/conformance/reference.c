@@ -28,7 +28,7 @@ static struct object *find_valid(struct reference *ref, const struct kvh_key *ke
 
 /* Segment i of a value; false: there is none. */
 static bool segment_at(const struct reference *ref, const struct kvh_value *value, size_t i,
-		       struct kvh_segment *segment)
+                       struct kvh_segment *segment)
 {
 	const struct kvh_layout_view *view;
 	uint64_t block = ref->mutant == MUTANT_IGNORES_BLOCK_ID ? 0 : value->block_id;
@@ -58,7 +58,7 @@ static size_t value_bytes(const struct reference *ref, const struct kvh_value *v
 }
 
 static void copy_in(const struct reference *ref, struct object *object,
-		    const struct kvh_value *value)
+                    const struct kvh_value *value)
 {
 	struct kvh_segment segment;
 	size_t at = 0;
@@ -72,7 +72,7 @@ static void copy_in(const struct reference *ref, struct object *object,
 }
 
 static void copy_out(const struct reference *ref, const struct object *object,
-		     const struct kvh_value *value)
+                     const struct kvh_value *value)
 {
 	struct kvh_segment segment;
 	size_t at = 0;
@@ -91,7 +91,7 @@ static void copy_out(const struct reference *ref, const struct object *object,
 /* ---- put ---------------------------------------------------------------------------------- */
 
 static struct object *create(struct reference *ref, const struct kvh_key *key, size_t bytes,
-			     const struct kvh_put_options *options)
+                             const struct kvh_put_options *options)
 {
 	struct object *object = calloc(1, sizeof(*object) + 4 + KVH_KEY_HASH_BYTES_MAX);
 	uint64_t now_ns = kvh_now_ns(ref->env);
@@ -120,7 +120,7 @@ static struct object *create(struct reference *ref, const struct kvh_key *key, s
 }
 
 static int64_t present_answer(struct reference *ref, struct object *object,
-			      const struct kvh_value *value)
+                              const struct kvh_value *value)
 {
 	if (object->state == HELD && ref->mutant != MUTANT_HELD_AS_EXISTING)
 		return KVH_REPLICA_IS_NOT_READY;
@@ -130,7 +130,7 @@ static int64_t present_answer(struct reference *ref, struct object *object,
 }
 
 static int64_t put_one(struct reference *ref, const struct kvh_batch *batch, size_t i,
-		       const struct kvh_put_options *options)
+                       const struct kvh_put_options *options)
 {
 	const struct kvh_value *value = &batch->values[i];
 	size_t bytes = value_bytes(ref, value);
@@ -175,7 +175,7 @@ static size_t twin_of(const struct kvh_batch *batch, size_t i)
 }
 
 static kvh_status ref_put(void *self, const struct kvh_batch *batch,
-			  const struct kvh_put_options *options, const struct kvh_call *call)
+                          const struct kvh_put_options *options, const struct kvh_call *call)
 {
 	struct reference *ref = self;
 
@@ -187,7 +187,7 @@ static kvh_status ref_put(void *self, const struct kvh_batch *batch,
 		if (ref->mutant == MUTANT_STOPS_AT_64 && i == 64)
 			break;
 		batch->results[i].value =
-		    twin < i ? batch->results[twin].value : put_one(ref, batch, i, options);
+			twin < i ? batch->results[twin].value : put_one(ref, batch, i, options);
 		if (ref->mutant == MUTANT_FORGETS_QUIET)
 			batch->results[i].flags = 0;
 	}
@@ -205,18 +205,18 @@ static void touch(struct reference *ref, struct object *object)
 }
 
 static kvh_status ref_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
-			     const struct kvh_call *call)
+                             const struct kvh_call *call)
 {
 	struct reference *ref = self;
 	bool touches = flags & KVH_EXISTS_DEDUP ? ref->mutant != MUTANT_DEDUP_DOES_NOT_TOUCH
-						: ref->mutant == MUTANT_LOOKUP_TOUCHES;
+	                                        : ref->mutant == MUTANT_LOOKUP_TOUCHES;
 
 	(void)call;
 	lock(ref);
 	for (size_t i = 0; i < batch->count; i++) {
 		struct object *object = ref->mutant == MUTANT_HELD_EXISTS
-					    ? reference_find(ref, &batch->keys[i])
-					    : find_valid(ref, &batch->keys[i]);
+		                                ? reference_find(ref, &batch->keys[i])
+		                                : find_valid(ref, &batch->keys[i]);
 
 		batch->results[i].value = object != NULL;
 		if (object && touches)
@@ -229,8 +229,8 @@ static kvh_status ref_exists(void *self, const struct kvh_batch *batch, uint32_t
 static int64_t get_one(struct reference *ref, const struct kvh_batch *batch, size_t i)
 {
 	struct object *object = ref->mutant == MUTANT_HELD_IS_READ
-				    ? reference_find(ref, &batch->keys[i])
-				    : find_valid(ref, &batch->keys[i]);
+	                                ? reference_find(ref, &batch->keys[i])
+	                                : find_valid(ref, &batch->keys[i]);
 	const struct kvh_value *value = &batch->values[i];
 	struct kvh_segment segment;
 
@@ -238,7 +238,7 @@ static int64_t get_one(struct reference *ref, const struct kvh_batch *batch, siz
 		if (ref->mutant == MUTANT_MISSING_WRITES && segment_at(ref, value, 0, &segment))
 			memset(segment.addr, 0, segment.bytes);
 		return ref->mutant == MUTANT_MISSING_AS_GOT ? (int64_t)value_bytes(ref, value)
-							    : KVH_OBJECT_NOT_FOUND;
+		                                            : KVH_OBJECT_NOT_FOUND;
 	}
 	if (value_bytes(ref, value) != object->bytes && ref->mutant != MUTANT_TAKES_ANY_LENGTH)
 		return KVH_INVALID_PARAMS;
@@ -276,9 +276,9 @@ static kvh_status ref_remove(void *self, const struct kvh_batch *batch, const st
 	for (size_t i = 0; i < batch->count; i++) {
 		struct object *object = reference_find(ref, &batch->keys[i]);
 
-		batch->results[i].value = !object		  ? KVH_OBJECT_NOT_FOUND
-					  : object->state == HELD ? KVH_REPLICA_IS_NOT_READY
-								  : 0;
+		batch->results[i].value = !object                 ? KVH_OBJECT_NOT_FOUND
+		                          : object->state == HELD ? KVH_REPLICA_IS_NOT_READY
+		                                                  : 0;
 		if (batch->results[i].value == 0 && ref->mutant != MUTANT_REMOVE_LIES)
 			reference_drop(ref, object);
 	}
@@ -313,7 +313,7 @@ static int64_t settle_one(struct reference *ref, const struct kvh_token *token, 
 }
 
 static kvh_status settle(struct reference *ref, const struct kvh_token *tokens, size_t count,
-			 struct kvh_result *results, bool commit)
+                         struct kvh_result *results, bool commit)
 {
 	lock(ref);
 	for (size_t i = 0; i < count; i++)
@@ -323,13 +323,13 @@ static kvh_status settle(struct reference *ref, const struct kvh_token *tokens, 
 }
 
 static kvh_status ref_commit(void *self, const struct kvh_token *tokens, size_t count,
-			     struct kvh_result *results)
+                             struct kvh_result *results)
 {
 	return settle(self, tokens, count, results, true);
 }
 
 static kvh_status ref_abort(void *self, const struct kvh_token *tokens, size_t count,
-			    struct kvh_result *results)
+                            struct kvh_result *results)
 {
 	return settle(self, tokens, count, results, false);
 }
@@ -359,7 +359,7 @@ static kvh_status ref_clear(void *self, const struct kvh_call *call, uint64_t *r
 }
 
 static kvh_status ref_tiers(void *self, const struct kvh_key *keys, size_t count,
-			    enum kvh_tier *tiers, const struct kvh_call *call)
+                            enum kvh_tier *tiers, const struct kvh_call *call)
 {
 	struct reference *ref = self;
 
@@ -374,7 +374,7 @@ static kvh_status ref_tiers(void *self, const struct kvh_key *keys, size_t count
 }
 
 static kvh_status ref_take_evicted(void *self, struct kvh_evicted_key *keys, size_t capacity,
-				   size_t *count, bool *lost)
+                                   size_t *count, bool *lost)
 {
 	struct reference *ref = self;
 
@@ -416,7 +416,7 @@ static kvh_status ref_stats(void *self, struct kvh_store_stats *stats)
 }
 
 static kvh_status ref_register(void *self, kvh_region_id region, void *addr, size_t bytes,
-			       enum kvh_memory_kind kind, struct kvh_error *error)
+                               enum kvh_memory_kind kind, struct kvh_error *error)
 {
 	(void)self, (void)region, (void)addr, (void)bytes, (void)kind, (void)error;
 	return KVH_OK;
@@ -429,7 +429,7 @@ static kvh_status ref_unregister(void *self, kvh_region_id region, kvh_deadline 
 }
 
 static kvh_status intern(struct reference *ref, const struct kvh_prefix *prefix,
-			 uint32_t *prefix_id)
+                         uint32_t *prefix_id)
 {
 	const struct kvh_prefix_entry *entry = kvh_prefix_find(&ref->prefixes, prefix);
 
@@ -442,7 +442,7 @@ static kvh_status intern(struct reference *ref, const struct kvh_prefix *prefix,
 }
 
 static kvh_status ref_prefix(void *self, const struct kvh_prefix *prefix, uint32_t *prefix_id,
-			     struct kvh_error *error)
+                             struct kvh_error *error)
 {
 	struct reference *ref = self;
 	kvh_status status;
@@ -459,13 +459,13 @@ static void ref_caps(void *self, struct kvh_store_caps *caps)
 	const struct reference *ref = self;
 
 	*caps = (struct kvh_store_caps){
-	    .struct_bytes = sizeof(*caps),
-	    .hold = true,
-	    .lifecycle = true,
-	    .tiers = true,
-	    .evicted = true,
-	    .capacity_bytes = ref->capacity_bytes,
-	    .replicas_max = 1,
+		.struct_bytes = sizeof(*caps),
+		.hold = true,
+		.lifecycle = true,
+		.tiers = true,
+		.evicted = true,
+		.capacity_bytes = ref->capacity_bytes,
+		.replicas_max = 1,
 	};
 }
 
@@ -482,29 +482,29 @@ static void ref_close(void *self)
 }
 
 static const struct kvh_store_ops reference_ops = {
-    .struct_bytes = sizeof(reference_ops),
-    .name = "reference",
-    .caps = ref_caps,
-    .register_region = ref_register,
-    .unregister_region = ref_unregister,
-    .prefix = ref_prefix,
-    .exists = ref_exists,
-    .put = ref_put,
-    .get = ref_get,
-    .remove = ref_remove,
-    .commit = ref_commit,
-    .abort = ref_abort,
-    .clear = ref_clear,
-    .tiers = ref_tiers,
-    .take_evicted = ref_take_evicted,
-    .quiesce = ref_quiesce,
-    .stats = ref_stats,
-    .close = ref_close,
+	.struct_bytes = sizeof(reference_ops),
+	.name = "reference",
+	.caps = ref_caps,
+	.register_region = ref_register,
+	.unregister_region = ref_unregister,
+	.prefix = ref_prefix,
+	.exists = ref_exists,
+	.put = ref_put,
+	.get = ref_get,
+	.remove = ref_remove,
+	.commit = ref_commit,
+	.abort = ref_abort,
+	.clear = ref_clear,
+	.tiers = ref_tiers,
+	.take_evicted = ref_take_evicted,
+	.quiesce = ref_quiesce,
+	.stats = ref_stats,
+	.close = ref_close,
 };
 
 kvh_status reference_open(uint64_t capacity_bytes, enum mutant mutant,
-			  const struct kvh_store_options *options, struct kvh_store **store,
-			  struct kvh_error *error)
+                          const struct kvh_store_options *options, struct kvh_store **store,
+                          struct kvh_error *error)
 {
 	struct kvh_store_ops ops = reference_ops;
 	struct reference *ref = calloc(1, sizeof(*ref));

@@ -62,7 +62,7 @@ enum mutant {
 };
 
 kvh_status reference_open(uint64_t capacity_bytes, enum mutant mutant,
-			  const struct kvh_store_options *options, struct kvh_store **store,
-			  struct kvh_error *error);
+                          const struct kvh_store_options *options, struct kvh_store **store,
+                          struct kvh_error *error);
 
 #endif

@@ -8,7 +8,7 @@
 /* ---- objects ------------------------------------------------------------------------------ */
 
 size_t reference_make_key(const struct reference *ref, const struct kvh_key *key,
-			  unsigned char out[4 + KVH_KEY_HASH_BYTES_MAX])
+                          unsigned char out[4 + KVH_KEY_HASH_BYTES_MAX])
 {
 	uint32_t prefix_id = ref->mutant == MUTANT_IGNORES_PREFIX ? 0 : key->prefix_id;
 	uint32_t bytes = key->hash_bytes;
@@ -109,7 +109,7 @@ static uint64_t age_of(const struct reference *ref, const struct object *object)
 
 /* Whether a goes before b, with their ages. */
 static bool goes_before(const struct reference *ref, const struct object *a, uint64_t a_age,
-			const struct object *b, uint64_t b_age)
+                        const struct object *b, uint64_t b_age)
 {
 	bool a_kept = is_kept(ref, a);
 	bool b_kept = is_kept(ref, b);
@@ -183,7 +183,7 @@ kvh_status reference_make_room(struct reference *ref, uint32_t prefix_id, uint64
 	}
 	if (bytes > ref->capacity_bytes || (quota && bytes > quota))
 		return ref->mutant == MUTANT_TOO_LARGE_AS_NO_SPACE ? KVH_NO_AVAILABLE_HANDLE
-								   : KVH_INVALID_PARAMS;
+		                                                   : KVH_INVALID_PARAMS;
 	while (quota && used_by(ref, prefix_id) + bytes > quota) {
 		object = victim(ref, prefix_id);
 		if (!object)

@@ -50,7 +50,7 @@ static inline uint64_t reference_rounded(size_t bytes)
 
 /* All with the lock held. */
 size_t reference_make_key(const struct reference *ref, const struct kvh_key *key,
-			  unsigned char out[4 + KVH_KEY_HASH_BYTES_MAX]);
+                          unsigned char out[4 + KVH_KEY_HASH_BYTES_MAX]);
 void reference_drop(struct reference *ref, struct object *object);
 /* Held or valid; what has expired is dropped first. */
 struct object *reference_find(struct reference *ref, const struct kvh_key *key);

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define INPUT_BYTES_MAX 4096
-#define FILE_COUNT_MAX	1024
-#define MUTATION_MAX	8
+#define FILE_COUNT_MAX  1024
+#define MUTATION_MAX    8
 
 struct input {
 	size_t bytes;
@@ -95,7 +95,7 @@ static void remove_part(struct input *input, uint64_t *seed)
 	size_t part_bytes = 1 + draw_below(seed, input->bytes - from);
 
 	memmove(input->data + from, input->data + from + part_bytes,
-		input->bytes - from - part_bytes);
+	        input->bytes - from - part_bytes);
 	input->bytes -= part_bytes;
 }
 
@@ -191,13 +191,13 @@ static void keep(const struct input *input, const char *folder)
 	if (!file || fwrite(input->data, 1, input->bytes, file) != input->bytes || fclose(file))
 		stop("can't write", path);
 	fprintf(stderr, "replay: the input that ended it is in %s, %zu bytes\n", path,
-		input->bytes);
+	        input->bytes);
 }
 
 static int run_in_child(const char *folder, uint64_t count, uint64_t seed)
 {
 	struct input *now =
-	    mmap(NULL, sizeof(*now), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		mmap(NULL, sizeof(*now), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status = 0;
 	pid_t child;
 
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
 
 	if (argc == 4)
 		return run_in_child(argv[1], strtoull(argv[2], NULL, 10),
-				    strtoull(argv[3], NULL, 10));
+		                    strtoull(argv[3], NULL, 10));
 	if (argc != 2) {
 		fprintf(stderr, "usage: %s FOLDER COUNT SEED | FILE\n", argv[0]);
 		return 2;

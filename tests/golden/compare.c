@@ -73,7 +73,7 @@ static void put_int_set(struct writer *out, const struct ints *list)
 
 	for (size_t i = 0; i < list->count; i++)
 		texts_push(out->arena, &texts,
-			   arena_text(out->arena, "%lld", (long long)list->at[i]));
+		           arena_text(out->arena, "%lld", (long long)list->at[i]));
 	put_set(out, &texts);
 }
 
@@ -85,8 +85,8 @@ static void put_map(struct writer *out, const struct named_list *map)
 	for (size_t i = 0; i < map->count; i++)
 		if (map->at[i].value != 0)
 			texts_push(out->arena, &texts,
-				   arena_text(out->arena, "%s=%lld", map->at[i].name,
-					      (long long)map->at[i].value));
+			           arena_text(out->arena, "%s=%lld", map->at[i].name,
+			                      (long long)map->at[i].value));
 	put_set(out, &texts);
 }
 
@@ -118,9 +118,9 @@ static void put_failed_blocks(struct writer *out, const struct failed_list *list
 
 	for (size_t i = 0; i < list->count; i++)
 		texts_push(out->arena, &texts,
-			   arena_text(out->arena, "group %lld index %lld block %lld",
-				      (long long)list->at[i].group, (long long)list->at[i].index,
-				      (long long)list->at[i].block));
+		           arena_text(out->arena, "group %lld index %lld block %lld",
+		                      (long long)list->at[i].group, (long long)list->at[i].index,
+		                      (long long)list->at[i].block));
 	put_set(out, &texts);
 }
 
@@ -176,7 +176,7 @@ struct view {
 };
 
 static void put_load_errors(struct writer *out, const struct view *view, const struct ints *errors,
-			    const struct failed_list *pairs)
+                            const struct failed_list *pairs)
 {
 	struct ints blocks = {0};
 
@@ -225,8 +225,8 @@ static void put_step_part(struct writer *out, const struct view *view, enum reco
 			put_event(out, &record->events[i]);
 	if (field == FIELD_ERROR)
 		put(out, (view->options->tail_only ? record->tail_error : record->error)
-			     ? "error"
-			     : "no error");
+		                 ? "error"
+		                 : "no error");
 	if (field == FIELD_RESULT)
 		put_result(out, view);
 }
@@ -284,13 +284,13 @@ static const char *field_text(struct arena *arena, const struct view *view, enum
 }
 
 unsigned compare_records(struct arena *arena, const struct step_record *expected,
-			 const struct step_record *observed, const struct compare_options *options,
-			 struct difference *first)
+                         const struct step_record *observed, const struct compare_options *options,
+                         struct difference *first)
 {
-	struct view left = {expected,	       observed, options, true, expected->call_count,
-			    expected->op_count};
-	struct view right = {observed,		expected, options, false, observed->call_count,
-			     observed->op_count};
+	struct view left = {expected,          observed, options, true, expected->call_count,
+	                    expected->op_count};
+	struct view right = {observed,          expected, options, false, observed->call_count,
+	                     observed->op_count};
 	unsigned differing = 0;
 
 	if (options->tail_only) {
@@ -318,12 +318,12 @@ unsigned compare_records(struct arena *arena, const struct step_record *expected
 const char *record_field_name(enum record_field field)
 {
 	static const char *const names[] = {
-	    "calls",	       "ops",		"kv_events",
-	    "error",	       "result",	"saved_offset",
-	    "pressure",	       "skipped",	"live_jobs",
-	    "completed_saves", "retry",		"failed_requests",
-	    "finishing",       "finished_recv", "load_errors",
-	    "failed_blocks",
+		"calls",           "ops",           "kv_events",
+		"error",           "result",        "saved_offset",
+		"pressure",        "skipped",       "live_jobs",
+		"completed_saves", "retry",         "failed_requests",
+		"finishing",       "finished_recv", "load_errors",
+		"failed_blocks",
 	};
 
 	return names[field];

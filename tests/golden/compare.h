@@ -26,7 +26,7 @@ enum record_field {
 };
 
 #define FIELD_BIT(field) (1u << (field))
-#define FIELDS_ALL	 (FIELD_BIT(FIELD_COUNT) - 1)
+#define FIELDS_ALL       (FIELD_BIT(FIELD_COUNT) - 1)
 
 struct compare_options {
 	unsigned fields; /* bits: what to compare */
@@ -52,8 +52,8 @@ struct difference {
  * entries without jobs and offsets of 0 count as absent.
  */
 unsigned compare_records(struct arena *arena, const struct step_record *expected,
-			 const struct step_record *observed, const struct compare_options *options,
-			 struct difference *first);
+                         const struct step_record *observed, const struct compare_options *options,
+                         struct difference *first);
 const char *record_field_name(enum record_field field);
 
 #endif

@@ -22,16 +22,16 @@ void counts_print(FILE *out, const char *name, const struct counts *counts)
 {
 	if (counts->information > 0)
 		fprintf(out, "%s information %lld agree %lld\n", name,
-			(long long)counts->information, (long long)counts->information_equal);
+		        (long long)counts->information, (long long)counts->information_equal);
 	if (counts->cases == 0)
 		return;
 	fprintf(out, "%s cases %lld equal %lld deviating %lld different %lld\n", name,
-		(long long)counts->cases, (long long)counts->equal, (long long)counts->deviating,
-		(long long)counts->different);
+	        (long long)counts->cases, (long long)counts->equal, (long long)counts->deviating,
+	        (long long)counts->different);
 	for (int n = 1; n <= MODEL_SWITCHES; n++)
 		if (counts->under[n] > 0)
 			fprintf(out, "  %s %lld\n", model_switch_name(n),
-				(long long)counts->under[n]);
+			        (long long)counts->under[n]);
 	if (counts->under_none > 0)
 		fprintf(out, "  no single switch %lld\n", (long long)counts->under_none);
 }
@@ -54,13 +54,13 @@ static bool same_lines(FILE *file, const char *text)
 		same = strncmp(line, text, length) == 0;
 		if (!same)
 			fprintf(stderr, "counts differ: expected %s  computed %.*s\n", line,
-				(int)strcspn(text, "\n"), text);
+			        (int)strcspn(text, "\n"), text);
 		else
 			text += length;
 	}
 	if (same && *text != '\0') {
 		fprintf(stderr, "counts differ: not expected: %.*s\n", (int)strcspn(text, "\n"),
-			text);
+		        text);
 		same = false;
 	}
 	free(line);

@@ -38,7 +38,7 @@ static int64_t draw_get(struct draw *draw, const struct ints *sizes, int64_t fai
 }
 
 static json_t *draw_value(struct draw *draw, enum store_fn fn, const struct script_batch *batch,
-			  size_t key, int64_t mood)
+                          size_t key, int64_t mood)
 {
 	static const char *const tiers[] = {"memory", "disk", ""};
 
@@ -80,7 +80,7 @@ static json_t *draw_answer(struct draw *draw, enum store_fn fn, const struct scr
 }
 
 static const struct trace_answer *invent(void *context, const struct trace_step *step,
-					 enum store_fn fn, const struct script_batch *batch)
+                                         enum store_fn fn, const struct script_batch *batch)
 {
 	struct inventor *inventor = context;
 	json_t *object = json_array_get(inventor->steps, (size_t)(step - inventor->trace->steps));
@@ -110,8 +110,8 @@ static json_t *draw_line(struct draw *draw, uint64_t seed, uint64_t index)
 	json_object_set_new(line, "format", json_integer(1));
 	json_object_set_new(line, "variant", json_string("v032"));
 	json_object_set_new(
-	    line, "name",
-	    json_sprintf("seed%llu_%llu", (unsigned long long)seed, (unsigned long long)index));
+		line, "name",
+		json_sprintf("seed%llu_%llu", (unsigned long long)seed, (unsigned long long)index));
 	json_object_set_new(line, "family", json_string("drawn"));
 	json_object_set_new(line, "note", json_string(""));
 	json_object_set_new(line, "config", draw_config(draw));
@@ -133,11 +133,11 @@ static bool print_scenario(uint64_t seed, uint64_t index)
 
 		inventor.trace = &trace;
 		inventor.steps = json_object_get(line, "steps");
-		records =
-		    replay_run_inventing(model_replay_ops(), &options, &trace, invent, &inventor);
+		records = replay_run_inventing(model_replay_ops(), &options, &trace, invent,
+		                               &inventor);
 		for (size_t i = 0; i < trace.step_count; i++)
 			json_object_set_new(json_array_get(inventor.steps, i), "expect",
-					    trace_expect_json(&records[i]));
+			                    trace_expect_json(&records[i]));
 		json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
 		putchar('\n');
 	} else {
@@ -151,9 +151,9 @@ static bool print_scenario(uint64_t seed, uint64_t index)
 int main(int argc, char **argv)
 {
 	static const struct option known[] = {
-	    {"seed", required_argument, NULL, 's'},
-	    {"count", required_argument, NULL, 'c'},
-	    {NULL, 0, NULL, 0},
+		{"seed", required_argument, NULL, 's'},
+		{"count", required_argument, NULL, 'c'},
+		{NULL, 0, NULL, 0},
 	};
 	uint64_t seed = 0, count = 1;
 	bool seeded = false, good = true;

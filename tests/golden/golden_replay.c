@@ -12,10 +12,10 @@
 #define SHOWN_DIFFERENCES 5 /* per file */
 
 static const char usage[] =
-    "usage: golden-replay [--counts] [--expect FILE] FILE...\n"
-    "       golden-replay --record FILE   (the line's `expect` from the model, to stdout)\n"
-    "Recognises transfer scenarios, coordinator, lookup and vector lines by their content.\n"
-    "--counts prints one line per file and deviation; --expect compares those with FILE.\n";
+	"usage: golden-replay [--counts] [--expect FILE] FILE...\n"
+	"       golden-replay --record FILE   (the line's `expect` from the model, to stdout)\n"
+	"Recognises transfer scenarios, coordinator, lookup and vector lines by their content.\n"
+	"--counts prints one line per file and deviation; --expect compares those with FILE.\n";
 
 struct options {
 	bool counts;
@@ -115,7 +115,7 @@ static void replay_pure(struct replay *replay, struct arena *arena, json_t *line
 	if (replay->runtime != NULL)
 		pure_check_line(arena, replay->runtime, line, &runtime);
 	different = model.different_count > runtime.different_count ? model.different_count
-								    : runtime.different_count;
+	                                                            : runtime.different_count;
 	counts->cases += model.case_count;
 	counts->different += different;
 	counts->equal += model.case_count - different;
@@ -161,7 +161,7 @@ static bool record_line(const char *text)
 		records = replay_run(model_replay_ops(), &options, &trace);
 		for (size_t i = 0; i < trace.step_count; i++)
 			json_object_set_new(json_array_get(json_object_get(line, "steps"), i),
-					    "expect", trace_expect_json(&records[i]));
+			                    "expect", trace_expect_json(&records[i]));
 		json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
 		putchar('\n');
 	}
@@ -196,10 +196,10 @@ static bool each_line(struct replay *replay, bool record)
 static bool parse_options(int argc, char **argv, struct options *options)
 {
 	static const struct option known[] = {
-	    {"counts", no_argument, NULL, 'c'},
-	    {"expect", required_argument, NULL, 'e'},
-	    {"record", no_argument, NULL, 'r'},
-	    {NULL, 0, NULL, 0},
+		{"counts", no_argument, NULL, 'c'},
+		{"expect", required_argument, NULL, 'e'},
+		{"record", no_argument, NULL, 'r'},
+		{NULL, 0, NULL, 0},
 	};
 	int option;
 
@@ -223,7 +223,7 @@ static bool replay_files(char **paths, const struct options *options, struct rep
 
 	for (; *paths != NULL; paths++) {
 		struct replay one = {
-		    .worker = all->worker, .runtime = all->runtime, .path = *paths};
+			.worker = all->worker, .runtime = all->runtime, .path = *paths};
 
 		good = each_line(&one, options->record) && good;
 		counts_print(out, short_name(*paths), &one.counts);

@@ -45,7 +45,7 @@ bool jread_bool_or(struct jread *in, json_t *object, const char *field, bool oth
 }
 
 const char *jread_text_or(struct jread *in, json_t *object, const char *field,
-			  const char *otherwise)
+                          const char *otherwise)
 {
 	json_t *value = json_object_get(object, field);
 

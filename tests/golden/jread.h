@@ -19,7 +19,7 @@ int64_t jread_int_or(struct jread *in, json_t *object, const char *field, int64_
 bool jread_bool_or(struct jread *in, json_t *object, const char *field, bool otherwise);
 const char *jread_text(struct jread *in, json_t *object, const char *field);
 const char *jread_text_or(struct jread *in, json_t *object, const char *field,
-			  const char *otherwise);
+                          const char *otherwise);
 /* The array of that name; NULL if it is absent or null, an error if it is something else. */
 json_t *jread_array(struct jread *in, json_t *object, const char *field);
 struct ints jread_int_list(struct jread *in, json_t *array, const char *field);

@@ -7,8 +7,8 @@
 static enum judge_mode mode_of(const struct trace *trace)
 {
 	static const char *const agreeing[] = {"load_basic", "load_disk",  "load_errors",
-					       "tier_log",   "stripe",	   "dedup",
-					       "pressure",   "save_errors"};
+	                                       "tier_log",   "stripe",     "dedup",
+	                                       "pressure",   "save_errors"};
 
 	if (!trace->is_seed)
 		return JUDGE_ALL;
@@ -21,11 +21,12 @@ static enum judge_mode mode_of(const struct trace *trace)
 }
 
 static const char *difference_text(const struct trace *trace, const char *between, size_t step,
-				   const struct difference *found)
+                                   const struct difference *found)
 {
-	return arena_text(
-	    trace->arena, "%s: scenario %s step %zu field %s\n  wanted %s\n  got    %s", between,
-	    trace->name, step, record_field_name(found->field), found->expected, found->observed);
+	return arena_text(trace->arena,
+	                  "%s: scenario %s step %zu field %s\n  wanted %s\n  got    %s", between,
+	                  trace->name, step, record_field_name(found->field), found->expected,
+	                  found->observed);
 }
 
 /*
@@ -57,12 +58,12 @@ static bool equals_recording(const struct trace *trace, enum judge_mode mode, co
 	if (mode == JUDGE_TAIL) {
 		compare.tail_only = true;
 		compare.fields = FIELD_BIT(FIELD_CALLS) | FIELD_BIT(FIELD_OPS) |
-				 FIELD_BIT(FIELD_ERROR) | FIELD_BIT(FIELD_PRESSURE);
+		                 FIELD_BIT(FIELD_ERROR) | FIELD_BIT(FIELD_PRESSURE);
 	}
 	for (size_t i = 0; i < trace->step_count; i++) {
 		mark_tail(&trace->steps[i], &records[i]);
 		if (compare_records(trace->arena, &trace->steps[i].expect, &records[i], &compare,
-				    &found) == 0)
+		                    &found) == 0)
 			continue;
 		*text = difference_text(trace, "model and recording", i, &found);
 		return false;
@@ -81,7 +82,7 @@ static struct step_record *run_model(const struct trace *trace, bool on, int fli
 
 /* Per step the bits of the differing fields; true if there is any. */
 static bool differing(const struct trace *trace, const struct step_record *a,
-		      const struct step_record *b, unsigned *bits)
+                      const struct step_record *b, unsigned *bits)
 {
 	struct compare_options compare = {.fields = FIELDS_ALL};
 	bool any = false;
@@ -108,7 +109,7 @@ static bool removes_one(const struct trace *trace, const unsigned *before, const
  * the model with all switches off (compared with the model with all on).
  */
 static void find_deviations(const struct trace *trace, const struct step_record *on,
-			    struct verdict *verdict)
+                            struct verdict *verdict)
 {
 	struct step_record *off = run_model(trace, false, 0);
 	unsigned *before = arena_take(trace->arena, trace->step_count + 1, sizeof(*before));
@@ -124,7 +125,7 @@ static void find_deviations(const struct trace *trace, const struct step_record 
 }
 
 static bool equals_worker(const struct trace *trace, const struct replay_ops *worker,
-			  const struct step_record *on, const char **text)
+                          const struct step_record *on, const char **text)
 {
 	struct step_record *records = replay_run(worker, NULL, trace);
 	struct compare_options compare = {.fields = FIELDS_ALL};
@@ -140,7 +141,7 @@ static bool equals_worker(const struct trace *trace, const struct replay_ops *wo
 }
 
 void judge_scenario(const struct trace *trace, const struct replay_ops *worker,
-		    struct verdict *verdict)
+                    struct verdict *verdict)
 {
 	struct step_record *on;
 

@@ -7,8 +7,8 @@
 #include "model.h"
 
 enum judge_mode {
-	JUDGE_ALL,	   /* every field of every step */
-	JUDGE_TAIL,	   /* seed/partial_tail: the tail's own part, store masks fed */
+	JUDGE_ALL,         /* every field of every step */
+	JUDGE_TAIL,        /* seed/partial_tail: the tail's own part, store masks fed */
 	JUDGE_INFORMATION, /* other families of the older source: reported, never different */
 };
 
@@ -17,12 +17,12 @@ struct verdict {
 	bool recorded_equal; /* (a) */
 	bool worker_ran;
 	bool worker_equal; /* (b) */
-	bool deviating;	   /* (c) */
+	bool deviating;    /* (c) */
 	bool under[MODEL_SWITCHES + 1];
 	const char *text; /* the first difference of (a) or (b), NULL if none */
 };
 
 void judge_scenario(const struct trace *trace, const struct replay_ops *worker,
-		    struct verdict *verdict);
+                    struct verdict *verdict);
 
 #endif

@@ -30,7 +30,7 @@ void *arena_take(struct arena *arena, size_t count, size_t bytes);
 /* Grows `at` to hold one more element; returns the (possibly moved) array. */
 void *arena_grow(struct arena *arena, void *at, size_t count, size_t *room, size_t bytes);
 char *arena_text(struct arena *arena, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3)));
 
 void ints_push(struct arena *arena, struct ints *list, int64_t value);
 bool ints_has(const struct ints *list, int64_t value);

@@ -13,12 +13,12 @@
  * already do it: D-6, D-9, D-19, D-20 (as newer), D-7 (probe 0 = never), D-8 and D-14 (time stands
  * still), D-23 (every scripted answer is quiet).
  */
-#define MODEL_SWITCHES	   24
+#define MODEL_SWITCHES     24
 #define MODEL_CANCEL_LOADS 24
 
 struct model_options {
 	bool on[MODEL_SWITCHES + 1]; /* by number; [0] unused */
-	bool fed_masks;		     /* store masks come from the trace's recorded evaluations */
+	bool fed_masks;              /* store masks come from the trace's recorded evaluations */
 };
 
 const struct replay_ops *model_replay_ops(void);

@@ -13,7 +13,7 @@ struct spec {
 	bool searched;
 	bool verified;
 	int64_t tokens; /* of the last search */
-	char *mask;	/* of the last search; one character a chunk */
+	char *mask;     /* of the last search; one character a chunk */
 };
 
 struct search {
@@ -144,7 +144,7 @@ static void search_full(struct search *search, struct spec *spec, int64_t max_le
 
 /* C-11: `first` and `end` of the run of chunks that makes the hit, before any drop. */
 static void find_window_run(const struct search *search, const struct spec *spec, int64_t max_len,
-			    bool drop, int64_t *first, int64_t *end)
+                            bool drop, int64_t *first, int64_t *end)
 {
 	int64_t bs = spec->like->block_size;
 	int64_t need = model_window_need(spec->like, drop);
@@ -237,7 +237,7 @@ static void search_spec(struct search *search, struct spec *spec, int64_t max_le
 static int64_t eagle_margin(const struct search *search, const struct spec *spec)
 {
 	bool inner = search->setup->partial_hash_hits && spec->like->kind == GROUP_FULL &&
-		     spec->like->block_size > search->setup->hash_block_size;
+	             spec->like->block_size > search->setup->hash_block_size;
 
 	return inner ? search->setup->hash_block_size : spec->like->block_size;
 }
@@ -290,7 +290,7 @@ static int64_t search_all(struct search *search, int64_t max_len)
 }
 
 void model_find_hit(struct arena *arena, const struct pure_setup *setup,
-		    const struct pure_present *present, int64_t max_len, struct pure_hit *out)
+                    const struct pure_present *present, int64_t max_len, struct pure_hit *out)
 {
 	struct search search = {.arena = arena, .setup = setup, .present = present};
 
@@ -312,7 +312,7 @@ void model_find_hit(struct arena *arena, const struct pure_setup *setup,
 }
 
 bool model_load_mask(struct arena *arena, const struct pure_setup *setup, size_t hash_count,
-		     int64_t token_len, struct pure_masks *out)
+                     int64_t token_len, struct pure_masks *out)
 {
 	struct pure_present everything = {.hash_count = hash_count};
 	struct pure_setup undropped = *setup;

@@ -15,16 +15,16 @@ static const char *prefix_mark(const struct pure_key *key)
 char *model_key(struct arena *arena, const struct pure_key *key)
 {
 	return arena_text(arena, "%s%s%s%s@tp_rank:%lld@pcp%lld@dcp%lld@pp_rank:%lld@group:%lld@%s",
-			  key->cache_prefix, prefix_mark(key), key->model, key->store_namespace,
-			  (long long)key->tp_rank, (long long)key->pcp_rank,
-			  (long long)key->dcp_rank, (long long)key->pp_rank, (long long)key->group,
-			  key->hash);
+	                  key->cache_prefix, prefix_mark(key), key->model, key->store_namespace,
+	                  (long long)key->tp_rank, (long long)key->pcp_rank,
+	                  (long long)key->dcp_rank, (long long)key->pp_rank, (long long)key->group,
+	                  key->hash);
 }
 
 char *model_group_id(struct arena *arena, const struct pure_key *key)
 {
 	return arena_text(arena, "vllm-mooncake-store:%s%s%s%s@%s", key->cache_prefix,
-			  prefix_mark(key), key->model, key->store_namespace, key->hash);
+	                  prefix_mark(key), key->model, key->store_namespace, key->hash);
 }
 
 void model_process_tokens(struct arena *arena, const struct pure_chunks *in, struct ints *out)
@@ -64,7 +64,7 @@ int64_t model_usable_budget(int64_t raw_bytes, double ratio)
 }
 
 void model_split(struct arena *arena, const struct ints *staging_bytes, int64_t usable_bytes,
-		 int64_t raw_bytes, struct pure_split *out)
+                 int64_t raw_bytes, struct pure_split *out)
 {
 	int64_t filled = 0;
 
@@ -96,19 +96,19 @@ void model_rotate(struct arena *arena, size_t count, int64_t rank, struct ints *
 const struct pure_ops *model_pure_ops(void)
 {
 	static const struct pure_ops ops = {
-	    .name = "model",
-	    .key = model_key,
-	    .group_id = model_group_id,
-	    .process_tokens = model_process_tokens,
-	    .store_mask = model_store_mask,
-	    .load_mask = model_load_mask,
-	    .lookup_mask = model_lookup_mask,
-	    .find_hit = model_find_hit,
-	    .staging_bytes = model_staging_bytes,
-	    .usable_budget = model_usable_budget,
-	    .split = model_split,
-	    .rotate = model_rotate,
-	    .lookup = model_lookup,
+		.name = "model",
+		.key = model_key,
+		.group_id = model_group_id,
+		.process_tokens = model_process_tokens,
+		.store_mask = model_store_mask,
+		.load_mask = model_load_mask,
+		.lookup_mask = model_lookup_mask,
+		.find_hit = model_find_hit,
+		.staging_bytes = model_staging_bytes,
+		.usable_budget = model_usable_budget,
+		.split = model_split,
+		.rotate = model_rotate,
+		.lookup = model_lookup,
 	};
 
 	return &ops;

@@ -19,25 +19,25 @@ static int64_t first_token(const struct model *model, const struct trace_job *jo
 }
 
 static void add_load_items(struct model *model, struct load_list *list, struct save_item item,
-			   int64_t block)
+                           int64_t block)
 {
 	struct save_batch objects = {0};
 
 	model_add_items(model, &objects, item, block);
 	for (size_t i = 0; i < objects.count; i++) {
-		list->at =
-		    arena_grow(model->arena, list->at, list->count, &list->room, sizeof(*list->at));
+		list->at = arena_grow(model->arena, list->at, list->count, &list->room,
+		                      sizeof(*list->at));
 		list->at[list->count++] = (struct load_item){
-		    .key = objects.at[i].key,
-		    .addrs = objects.at[i].addrs,
-		    .sizes = objects.at[i].sizes,
-		    .target = {item.group, item.chunk, block},
+			.key = objects.at[i].key,
+			.addrs = objects.at[i].addrs,
+			.sizes = objects.at[i].sizes,
+			.target = {item.group, item.chunk, block},
 		};
 	}
 }
 
 static bool add_load_chunk(struct model *model, const struct trace_job *job, int64_t group,
-			   const int64_t *chunk, struct load_list *list)
+                           const int64_t *chunk, struct load_list *list)
 {
 	int64_t hb = model->config->hash_block_size;
 	int64_t index = chunk[0] / model->config->groups[group].block_size;
@@ -57,14 +57,14 @@ static bool add_load_chunk(struct model *model, const struct trace_job *job, int
 }
 
 static bool add_load_group(struct model *model, const struct trace_job *job, int64_t group,
-			   const char *mask, struct load_list *list)
+                           const char *mask, struct load_list *list)
 {
 	struct pure_chunks chunks = {
-	    .block_size = model->config->groups[group].block_size,
-	    .hash_block_size = model->config->hash_block_size,
-	    .token_len = job->token_len,
-	    .first_token = first_token(model, job),
-	    .put_step = 1,
+		.block_size = model->config->groups[group].block_size,
+		.hash_block_size = model->config->hash_block_size,
+		.token_len = job->token_len,
+		.first_token = first_token(model, job),
+		.put_step = 1,
 	};
 	struct ints found = {0};
 
@@ -129,7 +129,7 @@ static int64_t sum(const struct ints *list)
 }
 
 static void fill_getting(struct model *model, const struct load_item *items, size_t count,
-			 struct getting *get)
+                         struct getting *get)
 {
 	*get = (struct getting){.items = items, .count = count};
 	get->addrs = arena_take(model->arena, count + 1, sizeof(*get->addrs));
@@ -143,7 +143,7 @@ static void fill_getting(struct model *model, const struct load_item *items, siz
 }
 
 static void fail_items(struct model *model, const struct trace_job *job,
-		       const struct load_item *items, size_t count)
+                       const struct load_item *items, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		model_fail_block(model, job->req, items[i].target);
@@ -151,7 +151,7 @@ static void fail_items(struct model *model, const struct trace_job *job,
 
 /* R-34, D-4, D-5: true if the key's bytes came. */
 static bool came(const struct model *model, const struct getting *get,
-		 const struct script_answer *answer, size_t key)
+                 const struct script_answer *answer, size_t key)
 {
 	int64_t value = key < answer->values.count ? answer->values.at[key] : CODE_NO_ANSWER;
 
@@ -176,8 +176,8 @@ static bool get_batch(struct model *model, const struct trace_job *job, const st
 	/* The reference takes a list of another length as an error of the whole batch. */
 	if (answer.raised || (answer.values.count != get->count && !model_on(model, 5))) {
 		fail_items(model, job, get->items, get->count);
-		model_record_op(
-		    model, (struct op_record){"load_get", "error", keys, keys, get->payload_bytes});
+		model_record_op(model, (struct op_record){"load_get", "error", keys, keys,
+		                                          get->payload_bytes});
 		return false;
 	}
 	for (size_t i = 0; i < get->count; i++) {
@@ -187,7 +187,7 @@ static bool get_batch(struct model *model, const struct trace_job *job, const st
 		model_fail_block(model, job->req, get->items[i].target);
 	}
 	model_record_op(model, (struct op_record){"load_get", failed > 0 ? "partial_failure" : "ok",
-						  keys, failed, get->payload_bytes});
+	                                          keys, failed, get->payload_bytes});
 	return failed == 0;
 }
 
@@ -206,7 +206,7 @@ static struct ints batch_ends(struct model *model, const struct load_list *list)
 		return ends;
 	}
 	model_split(model->arena, &staging, model->config->usable_disk_budget_bytes,
-		    model->config->disk_budget_bytes, &split);
+	            model->config->disk_budget_bytes, &split);
 	for (size_t b = 0; b < split.batch_count; b++)
 		ints_push(model->arena, &ends, split.batches[b].at[split.batches[b].count - 1] + 1);
 	return ends;
@@ -250,7 +250,7 @@ static void fail_range(struct model *model, const struct trace_job *job)
 
 			if (block != MODEL_NULL_BLOCK)
 				model_fail_block(model, job->req,
-						 (struct failed_block){(int64_t)g, index, block});
+				                 (struct failed_block){(int64_t)g, index, block});
 		}
 	}
 }

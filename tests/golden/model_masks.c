@@ -11,7 +11,7 @@ struct boundaries {
 
 /* C-36: any flagged group counts, mamba too. */
 static struct boundaries replay_boundaries(const struct pure_setup *setup,
-					   const struct pure_store_mask *in)
+                                           const struct pure_store_mask *in)
 {
 	int64_t lcm = setup->lcm_block_size;
 	bool eagle = setup->use_eagle;
@@ -41,7 +41,7 @@ static bool keeps_regular(int64_t chunk, int64_t shift, int64_t per, int64_t nee
 }
 
 static char *window_mask(struct arena *arena, const struct pure_setup *setup, size_t group,
-			 const struct pure_store_mask *in)
+                         const struct pure_store_mask *in)
 {
 	const struct pure_group *spec = &setup->groups[group];
 	bool flagged = model_flagged(setup, group);
@@ -62,8 +62,8 @@ static char *window_mask(struct arena *arena, const struct pure_setup *setup, si
 
 		for (size_t b = 0; b < replay.count && setup->has_retention; b++) {
 			int64_t tail =
-			    floor_to(replay.at[b], setup->lcm_block_size) / spec->block_size +
-			    shift;
+				floor_to(replay.at[b], setup->lcm_block_size) / spec->block_size +
+				shift;
 
 			keep = keep || (i >= tail - need && i < tail);
 		}
@@ -73,7 +73,7 @@ static char *window_mask(struct arena *arena, const struct pure_setup *setup, si
 }
 
 static char *zeros(struct arena *arena, const struct pure_group *group,
-		   const struct pure_store_mask *in)
+                   const struct pure_store_mask *in)
 {
 	int64_t chunks = in->token_len / group->block_size - ceil_div(in->start, group->block_size);
 	char *mask = arena_take(arena, chunks > 0 ? (size_t)chunks + 1 : 1, 1);
@@ -84,7 +84,7 @@ static char *zeros(struct arena *arena, const struct pure_group *group,
 }
 
 bool model_store_mask(struct arena *arena, const struct pure_setup *setup,
-		      const struct pure_store_mask *in, struct pure_masks *out)
+                      const struct pure_store_mask *in, struct pure_masks *out)
 {
 	if (in->token_len % model_alignment(setup) != 0)
 		return false;
@@ -103,7 +103,7 @@ bool model_store_mask(struct arena *arena, const struct pure_setup *setup,
 }
 
 bool model_lookup_mask(struct arena *arena, const struct pure_setup *setup, int64_t token_len,
-		       struct pure_masks *out)
+                       struct pure_masks *out)
 {
 	struct pure_store_mask whole = {.token_len = token_len};
 	struct pure_setup dense = *setup;
@@ -126,18 +126,18 @@ struct asked {
 };
 
 static void ask_for(struct arena *arena, const struct pure_lookup *in, size_t group, int64_t hash,
-		    struct asked *asked)
+                    struct asked *asked)
 {
 	ints_push(arena, &asked->groups, (int64_t)group);
 	ints_push(arena, &asked->hashes, hash);
 	for (size_t p = 0; p < in->prefixes[group].count; p++)
 		texts_push(
-		    arena, &asked->keys,
-		    arena_text(arena, "%s@%s", in->prefixes[group].at[p], in->hashes.at[hash]));
+			arena, &asked->keys,
+			arena_text(arena, "%s@%s", in->prefixes[group].at[p], in->hashes.at[hash]));
 }
 
 static void collect_candidates(struct arena *arena, const struct pure_lookup *in, int64_t tokens,
-			       struct asked *asked)
+                               struct asked *asked)
 {
 	const struct pure_setup *setup = &in->setup;
 	struct pure_masks masks;
@@ -158,7 +158,7 @@ static void collect_candidates(struct arena *arena, const struct pure_lookup *in
 
 /* False if the store failed. */
 static bool fill_present(struct arena *arena, const struct pure_lookup *in,
-			 const struct asked *asked, bool **held)
+                         const struct asked *asked, bool **held)
 {
 	struct ints states = {0};
 	size_t key = 0;
@@ -181,7 +181,7 @@ static bool fill_present(struct arena *arena, const struct pure_lookup *in,
 
 /* C-40 */
 static void find_tails(struct arena *arena, const struct pure_setup *setup,
-		       const struct pure_present *present, struct pure_lookup_result *out)
+                       const struct pure_present *present, struct pure_lookup_result *out)
 {
 	int64_t hb = setup->hash_block_size;
 

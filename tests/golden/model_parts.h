@@ -111,10 +111,10 @@ struct load_list {
 /* What one exists + put over a batch came to. */
 struct save_outcome {
 	bool exists_raised;
-	bool broken;	      /* the handler ends by an error of its own */
-	bool failed;	      /* exists, put or event failed, or some key did */
+	bool broken;          /* the handler ends by an error of its own */
+	bool failed;          /* exists, put or event failed, or some key did */
 	bool only_unstorable; /* failed, but by nothing else than D-22's codes */
-	bool has_put;	      /* `missing` went through a put that answered */
+	bool has_put;         /* `missing` went through a put that answered */
 	struct save_batch missing;
 };
 
@@ -134,11 +134,11 @@ bool model_hashes_cover(const struct model *model, const struct trace_job *job, 
 
 /* Keys and segments of one block, one item a shard. */
 void model_add_items(struct model *model, struct save_batch *batch, struct save_item like,
-		     int64_t block);
+                     int64_t block);
 
 bool model_run_save(struct model *model, const struct trace_job *job);
 void model_exists_and_put(struct model *model, const struct trace_job *job,
-			  const struct save_batch *batch, struct save_outcome *out);
+                          const struct save_batch *batch, struct save_outcome *out);
 /* Return false if the job ends here; *error as of the handler. */
 bool model_save_tail(struct model *model, const struct trace_job *job, bool *error);
 bool model_save_puts(struct model *model, const struct trace_job *job, bool *error);

@@ -9,15 +9,15 @@ static struct pure_key key_of(const struct model *model, const struct save_item 
 	const struct trace_config *config = model->config;
 
 	return (struct pure_key){
-	    .cache_prefix = config->cache_prefix,
-	    .model = config->model_name, /* R-1's last path part is already taken */
-	    .store_namespace = config->store_namespace,
-	    .tp_rank = config->tp_rank,
-	    .pcp_rank = config->pcp_rank,
-	    .dcp_rank = config->dcp_rank,
-	    .pp_rank = config->pp_rank,
-	    .group = item->group,
-	    .hash = item->hash,
+		.cache_prefix = config->cache_prefix,
+		.model = config->model_name, /* R-1's last path part is already taken */
+		.store_namespace = config->store_namespace,
+		.tp_rank = config->tp_rank,
+		.pcp_rank = config->pcp_rank,
+		.dcp_rank = config->dcp_rank,
+		.pp_rank = config->pp_rank,
+		.group = item->group,
+		.hash = item->hash,
 	};
 }
 
@@ -27,12 +27,12 @@ static void add_item(struct model *model, struct save_batch *batch, const struct
 		if (strcmp(batch->at[i].key, item->key) == 0)
 			return;
 	batch->at =
-	    arena_grow(model->arena, batch->at, batch->count, &batch->room, sizeof(*batch->at));
+		arena_grow(model->arena, batch->at, batch->count, &batch->room, sizeof(*batch->at));
 	batch->at[batch->count++] = *item;
 }
 
 static void add_shards(struct model *model, struct save_batch *batch, struct save_item item,
-		       int64_t block)
+                       int64_t block)
 {
 	const struct trace_group *group = &model->config->groups[item.group];
 	struct pure_key key = key_of(model, &item);
@@ -42,12 +42,12 @@ static void add_shards(struct model *model, struct save_batch *batch, struct sav
 
 		/* the shard's id takes the place of the rank. */
 		key.tp_rank =
-		    model->config->tp_rank * (group->store_tp / group->local_tp) + (int64_t)s;
+			model->config->tp_rank * (group->store_tp / group->local_tp) + (int64_t)s;
 		item.key = model_key(model->arena, &key);
 		item.addrs = item.sizes = (struct ints){0};
 		for (size_t i = 0; i < shard->bases.count; i++) {
 			ints_push(model->arena, &item.addrs,
-				  shard->bases.at[i] + block * shard->strides.at[i]);
+			          shard->bases.at[i] + block * shard->strides.at[i]);
 			ints_push(model->arena, &item.sizes, shard->sizes.at[i]);
 		}
 		add_item(model, batch, &item);
@@ -55,7 +55,7 @@ static void add_shards(struct model *model, struct save_batch *batch, struct sav
 }
 
 void model_add_items(struct model *model, struct save_batch *batch, struct save_item like,
-		     int64_t block)
+                     int64_t block)
 {
 	const struct trace_group *group = &model->config->groups[like.group];
 	struct pure_key key = key_of(model, &like);
@@ -104,7 +104,7 @@ static struct wire to_wire(struct model *model, const struct save_batch *batch)
 
 /* R-17, D-18. */
 static void check_exists(struct model *model, const struct save_batch *batch,
-			 struct save_outcome *out)
+                         struct save_outcome *out)
 {
 	struct wire wire = to_wire(model, batch);
 	struct script_batch ask = {.keys = &wire.keys};
@@ -152,7 +152,7 @@ static void confirm_existing(struct model *model, struct save_batch *missing)
 		if (missing->at[i].result != CODE_ALREADY_EXISTS)
 			continue;
 		missing->at[i].confirmed = !answer.raised && next < answer.values.count &&
-					   answer.values.at[next] == STATE_PRESENT;
+		                           answer.values.at[next] == STATE_PRESENT;
 		next++;
 	}
 }
@@ -186,7 +186,7 @@ static void count_result(struct model *model, int64_t result, struct put_count *
 
 /* */
 static void settle_pressure(struct model *model, const struct trace_job *job,
-			    const struct put_count *count)
+                            const struct put_count *count)
 {
 	if (count->no_handle) {
 		model->pressure = true;
@@ -202,13 +202,13 @@ static void settle_pressure(struct model *model, const struct trace_job *job,
 
 /* R-19, D-5: one slot a key, preset to "no answer"; the reference takes what is there. */
 static void take_results(struct model *model, const struct script_answer *answer,
-			 struct save_batch *missing, struct put_count *count)
+                         struct save_batch *missing, struct put_count *count)
 {
 	for (size_t i = 0; i < missing->count; i++) {
 		int64_t unanswered = model_on(model, 5) ? CODE_NO_ANSWER : 0;
 
 		missing->at[i].result =
-		    i < answer->values.count ? answer->values.at[i] : unanswered;
+			i < answer->values.count ? answer->values.at[i] : unanswered;
 	}
 	confirm_existing(model, missing);
 	for (size_t i = 0; i < missing->count; i++)
@@ -232,14 +232,14 @@ static void put_missing(struct model *model, const struct trace_job *job, struct
 	answer = script_call(model->script, FN_PUT, &batch);
 	if (answer.raised) {
 		out->failed = true;
-		model_record_op(
-		    model, (struct op_record){"save_put", "error", keys, keys, wire.payload_bytes});
+		model_record_op(model, (struct op_record){"save_put", "error", keys, keys,
+		                                          wire.payload_bytes});
 		return;
 	}
 	take_results(model, &answer, &out->missing, &count);
 	model_record_op(model,
-			(struct op_record){"save_put", count.failed > 0 ? "partial_failure" : "ok",
-					   keys, count.failed, wire.payload_bytes});
+	                (struct op_record){"save_put", count.failed > 0 ? "partial_failure" : "ok",
+	                                   keys, count.failed, wire.payload_bytes});
 	settle_pressure(model, job, &count);
 	out->has_put = true;
 	out->failed = count.failed > 0;
@@ -247,7 +247,7 @@ static void put_missing(struct model *model, const struct trace_job *job, struct
 }
 
 void model_exists_and_put(struct model *model, const struct trace_job *job,
-			  const struct save_batch *batch, struct save_outcome *out)
+                          const struct save_batch *batch, struct save_outcome *out)
 {
 	*out = (struct save_outcome){0};
 	if (batch->count == 0)

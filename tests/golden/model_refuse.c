@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the model refuses at hand-in: D-13, D-17, D-21. */
+#include <string.h>
+
 #include "model_parts.h"
 
 bool model_hashes_cover(const struct model *model, const struct trace_job *job, int64_t tokens)
@@ -88,21 +90,48 @@ static bool writes_null_block(struct model *model, const struct trace_job *job)
 	return false;
 }
 
+/* Reading of D-17: a tail key names the load's end or a later boundary in its last chunk (C-40). */
 static bool tail_keys_bad(const struct model *model, const struct trace_job *job)
 {
-	for (size_t i = 0; i < job->tail_keys.count; i++)
-		if (!model_hashes_cover(model, job, job->tail_keys.at[i].tokens) ||
-		    job->tail_keys.at[i].tokens < 1)
+	if (group_unknown(model, &job->tail_keys))
+		return true;
+	for (size_t i = 0; i < job->tail_keys.count; i++) {
+		const struct trace_boundary *key = &job->tail_keys.at[i];
+		const struct trace_group *group = &model->config->groups[key->group];
+		int64_t last_end = ceil_div(job->token_len, group->block_size) * group->block_size;
+
+		if (!group->participates)
+			continue;
+		if (!model_hashes_cover(model, job, key->tokens) || key->tokens < 1 ||
+		    key->tokens < job->token_len || key->tokens > last_end)
 			return true;
-	return group_unknown(model, &job->tail_keys);
+	}
+	return false;
 }
 
-/* Reading of D-13 for loads: the grid of token_len is the hash block, not A. */
+/* No hit can end there: a chunk at the end is beyond its group's mask, and would be left out. */
+static bool ends_past_mask(struct model *model, const struct trace_job *job)
+{
+	struct pure_masks masks;
+
+	model_load_mask(model->arena, &model->setup, job->hash_count, job->token_len, &masks);
+	for (size_t g = 0; g < model->config->group_count; g++) {
+		const struct trace_group *group = &model->config->groups[g];
+		const char *mask = masks.by_group[g];
+
+		if (group->participates && mask &&
+		    (int64_t)strlen(mask) < ceil_div(job->token_len, group->block_size))
+			return true;
+	}
+	return false;
+}
+
+/* Reading of D-13 for loads: the grid of token_len is that of hits (C-10 to C-13). */
 bool model_refuses_load(struct model *model, const struct trace_job *job)
 {
-	if (model_on(model, 13) &&
-	    (!model_hashes_cover(model, job, job->token_len) ||
-	     !blocks_cover(model, job, job->token_len) || tail_keys_bad(model, job)))
+	if (model_on(model, 13) && (!model_hashes_cover(model, job, job->token_len) ||
+	                            !blocks_cover(model, job, job->token_len) ||
+	                            tail_keys_bad(model, job) || ends_past_mask(model, job)))
 		return true;
 	return model_on(model, 21) && writes_null_block(model, job);
 }

@@ -35,7 +35,7 @@ static struct token_run merge_retry(struct model *model, const struct trace_job 
  * before `keep_from` are dropped, whatever kept the job from completing; none left, none kept.
  */
 static void settle_retry(struct model *model, const struct trace_job *job,
-			 const struct token_run *run, bool complete, int64_t keep_from)
+                         const struct token_run *run, bool complete, int64_t keep_from)
 {
 	struct model_request *request = model_need(model, job->req);
 	int64_t end = run->start + (int64_t)run->ids.count;
@@ -69,34 +69,34 @@ static const char *event_hash(struct model *model, const char *hash)
 }
 
 static void add_event(struct model *model, const struct trace_job *job,
-		      const struct save_item *item, const struct token_run *run)
+                      const struct save_item *item, const struct token_run *run)
 {
 	struct step_record *seen = &model->seen;
 	int64_t block_size = model->config->groups[item->group].block_size;
 	int64_t end = item->start + block_size;
 	struct kv_event event = {
-	    .hash = event_hash(model, item->hash),
-	    .has_token_ids = true,
-	    .block_size = block_size,
-	    .medium = "cpu",
-	    .group = item->group,
+		.hash = event_hash(model, item->hash),
+		.has_token_ids = true,
+		.block_size = block_size,
+		.medium = "cpu",
+		.group = item->group,
 	};
 
 	if (item->start > 0)
 		event.parent = event_hash(
-		    model, job->hashes[item->start / model->config->hash_block_size - 1]);
+			model, job->hashes[item->start / model->config->hash_block_size - 1]);
 	if (run->given && item->start >= run->start && end <= run->start + (int64_t)run->ids.count)
 		for (int64_t i = item->start; i < end; i++)
 			ints_push(model->arena, &event.token_ids, run->ids.at[i - run->start]);
 	seen->events = arena_grow(model->arena, seen->events, seen->event_count, &seen->event_room,
-				  sizeof(*seen->events));
+	                          sizeof(*seen->events));
 	seen->events[seen->event_count++] = event;
 	model->undrained_events++;
 }
 
 /* One event per block all of whose missing shards this put stored itself. */
 static void add_events(struct model *model, const struct trace_job *job,
-		       const struct save_batch *missing, const struct token_run *run)
+                       const struct save_batch *missing, const struct token_run *run)
 {
 	for (size_t i = 0; i < missing->count;) {
 		const struct save_item *item = &missing->at[i];
@@ -112,7 +112,7 @@ static void add_events(struct model *model, const struct trace_job *job,
 }
 
 static bool is_unstorable(struct model *model, const struct trace_job *job, int64_t group,
-			  int64_t index)
+                          int64_t index)
 {
 	const struct model_request *request = model_need(model, job->req);
 
@@ -123,15 +123,15 @@ static bool is_unstorable(struct model *model, const struct trace_job *job, int6
 }
 
 static void mark_unstorable(struct model *model, const struct trace_job *job,
-			    const struct save_item *item)
+                            const struct save_item *item)
 {
 	struct model_request *request = model_need(model, job->req);
 
 	request->unstorable =
-	    arena_grow(model->arena, request->unstorable, request->unstorable_count,
-		       &request->unstorable_room, sizeof(*request->unstorable));
+		arena_grow(model->arena, request->unstorable, request->unstorable_count,
+	                   &request->unstorable_room, sizeof(*request->unstorable));
 	request->unstorable[request->unstorable_count++] =
-	    (struct model_chunk){item->group, item->chunk};
+		(struct model_chunk){item->group, item->chunk};
 }
 
 /* A save job on its way. */
@@ -154,7 +154,7 @@ static void stop_at(const struct model *model, struct saving *saving, int64_t st
 
 /* R-16, D-12, D-22; a list too short leaves the chunk out (only with D-13 off). */
 static void select_chunk(struct model *model, struct saving *saving, int64_t group, int64_t start,
-			 int64_t hash)
+                         int64_t hash)
 {
 	const struct trace_job *job = saving->job;
 	int64_t index = start / model->config->groups[group].block_size;
@@ -183,10 +183,10 @@ static void select_chunk(struct model *model, struct saving *saving, int64_t gro
 static bool store_masks(struct model *model, const struct saving *saving, struct pure_masks *masks)
 {
 	struct pure_store_mask in = {
-	    .token_len = saving->to,
-	    .start = saving->from,
-	    .has_prompt = saving->job->has_prompt,
-	    .prompt = saving->job->prompt,
+		.token_len = saving->to,
+		.start = saving->from,
+		.has_prompt = saving->job->has_prompt,
+		.prompt = saving->job->prompt,
 	};
 
 	for (size_t i = 0; model->options.fed_masks && i < model->step->mask_count; i++) {
@@ -210,13 +210,13 @@ static void select_chunks(struct model *model, struct saving *saving)
 	for (size_t g = 0; g < model->config->group_count; g++) {
 		const struct trace_group *group = &model->config->groups[g];
 		struct pure_chunks chunks = {
-		    .block_size = group->block_size,
-		    .hash_block_size = model->config->hash_block_size,
-		    .token_len = saving->to,
-		    .first_token = saving->from,
-		    .chunk_mask = masks.by_group[g],
-		    .put_step = group->put_step,
-		    .put_step_rank = (model->config->tp_rank + (int64_t)g) % group->put_step,
+			.block_size = group->block_size,
+			.hash_block_size = model->config->hash_block_size,
+			.token_len = saving->to,
+			.first_token = saving->from,
+			.chunk_mask = masks.by_group[g],
+			.put_step = group->put_step,
+			.put_step_rank = (model->config->tp_rank + (int64_t)g) % group->put_step,
 		};
 		struct ints found = {0};
 
@@ -229,7 +229,7 @@ static void select_chunks(struct model *model, struct saving *saving)
 }
 
 static void note_unstorable(struct model *model, struct saving *saving,
-			    const struct save_batch *missing)
+                            const struct save_batch *missing)
 {
 	for (size_t i = 0; i < missing->count && model_on(model, 22); i++) {
 		int64_t result = missing->at[i].result;
@@ -332,7 +332,7 @@ bool model_run_save(struct model *model, const struct trace_job *job)
 	if (model_is_live(model, job))
 		ints_remove(&model_need(model, job->req)->live, job->job_id);
 	completed = named_list_add(model->arena, &model->completed_saves,
-				   arena_text(model->arena, "%lld", (long long)job->job_id));
+	                           arena_text(model->arena, "%lld", (long long)job->job_id));
 	completed->value++;
 	return error;
 }

@@ -12,9 +12,9 @@ bool model_on(const struct model *model, int number)
 const char *model_switch_name(int number)
 {
 	static const char *const names[MODEL_SWITCHES + 1] = {
-	    "D-0",  "D-1",  "D-2",  "D-3",  "D-4",  "D-5",  "D-6",  "D-7",  "D-8",
-	    "D-9",  "D-10", "D-11", "D-12", "D-13", "D-14", "D-15", "D-16", "D-17",
-	    "D-18", "D-19", "D-20", "D-21", "D-22", "D-23", "R-38"};
+		"D-0",  "D-1",  "D-2",  "D-3",  "D-4",  "D-5",  "D-6",  "D-7",  "D-8",
+		"D-9",  "D-10", "D-11", "D-12", "D-13", "D-14", "D-15", "D-16", "D-17",
+		"D-18", "D-19", "D-20", "D-21", "D-22", "D-23", "R-38"};
 
 	return names[number];
 }
@@ -34,7 +34,7 @@ struct model_request *model_need(struct model *model, const char *name)
 	if (request != NULL)
 		return request;
 	model->requests = arena_grow(model->arena, model->requests, model->request_count,
-				     &model->request_room, sizeof(*model->requests));
+	                             &model->request_room, sizeof(*model->requests));
 	request = &model->requests[model->request_count++];
 	*request = (struct model_request){.name = name};
 	return request;
@@ -53,8 +53,8 @@ void model_record_op(struct model *model, struct op_record record)
 
 	if (!model->config->record_ops)
 		return;
-	seen->ops =
-	    arena_grow(model->arena, seen->ops, seen->op_count, &seen->op_room, sizeof(*seen->ops));
+	seen->ops = arena_grow(model->arena, seen->ops, seen->op_count, &seen->op_room,
+	                       sizeof(*seen->ops));
 	seen->ops[seen->op_count++] = record;
 }
 
@@ -70,7 +70,7 @@ void model_fail_block(struct model *model, const char *req, struct failed_block 
 static void queue_push(struct model *model, struct model_queue *queue, const struct trace_job *job)
 {
 	queue->at =
-	    arena_grow(model->arena, queue->at, queue->count, &queue->room, sizeof(*queue->at));
+		arena_grow(model->arena, queue->at, queue->count, &queue->room, sizeof(*queue->at));
 	queue->at[queue->count++] = (struct model_place){.job = job};
 }
 
@@ -178,11 +178,11 @@ static void fill_setup(const struct trace_config *config, struct pure_setup *set
 	setup->group_count = config->group_count;
 	for (size_t g = 0; g < config->group_count; g++)
 		setup->groups[g] = (struct pure_group){
-		    .kind = config->groups[g].kind,
-		    .block_size = config->groups[g].block_size,
-		    .window = config->groups[g].window,
-		    .eagle = config->groups[g].eagle,
-		    .participates = config->groups[g].participates,
+			.kind = config->groups[g].kind,
+			.block_size = config->groups[g].block_size,
+			.window = config->groups[g].window,
+			.eagle = config->groups[g].eagle,
+			.participates = config->groups[g].participates,
 		};
 	setup->lcm_block_size = config->lcm_block_size;
 	setup->hash_block_size = config->hash_block_size;
@@ -257,13 +257,13 @@ static void copy_ids(struct arena *arena, const struct ints *from, struct ints *
 }
 
 static void observe_request(struct arena *arena, const struct model_request *request,
-			    struct step_state *state)
+                            struct step_state *state)
 {
 	struct named_ints *entry;
 
 	if (request->saved_offset != 0)
 		named_list_add(arena, &state->saved_offset, request->name)->value =
-		    request->saved_offset;
+			request->saved_offset;
 	if (request->skipped)
 		texts_add(arena, &state->skipped, request->name);
 	if (request->finishing)
@@ -284,8 +284,8 @@ static void observe_outputs(struct model *model, struct step_state *state)
 	copy_ids(model->arena, &model->load_errors, &state->load_errors);
 	for (size_t i = 0; i < model->completed_saves.count; i++)
 		named_list_add(model->arena, &state->completed_saves,
-			       model->completed_saves.at[i].name)
-		    ->value = model->completed_saves.at[i].value;
+		               model->completed_saves.at[i].name)
+			->value = model->completed_saves.at[i].value;
 	for (size_t i = 0; i < model->failed_blocks.count; i++)
 		failed_list_add(model->arena, &state->failed_blocks, model->failed_blocks.at[i]);
 }
@@ -319,12 +319,12 @@ static void destroy(void *system)
 const struct replay_ops *model_replay_ops(void)
 {
 	static const struct replay_ops ops = {
-	    .name = "model",
-	    .create = create,
-	    .begin = begin,
-	    .step = step,
-	    .observe = observe,
-	    .destroy = destroy,
+		.name = "model",
+		.create = create,
+		.begin = begin,
+		.step = step,
+		.observe = observe,
+		.destroy = destroy,
 	};
 
 	return &ops;

@@ -4,7 +4,7 @@
 
 /* Puts the batch; false if the job ends here. A failing exists ends the job quietly. */
 static bool put_all(struct model *model, const struct trace_job *job,
-		    const struct save_batch *batch, bool *error)
+                    const struct save_batch *batch, bool *error)
 {
 	struct save_outcome outcome;
 
@@ -33,7 +33,7 @@ static const char *tail_hash(const struct model *model, const struct trace_job *
 }
 
 static void add_tail_block(struct model *model, const struct trace_job *job, int64_t group,
-			   int64_t index, struct save_batch *batch)
+                           int64_t index, struct save_batch *batch)
 {
 	int64_t bs = model->config->groups[group].block_size;
 	int64_t boundary = job->tail.at[0].tokens;
@@ -53,7 +53,7 @@ static void add_tail_block(struct model *model, const struct trace_job *job, int
 }
 
 static void add_tail_group(struct model *model, const struct trace_job *job, int64_t group,
-			   struct save_batch *batch)
+                           struct save_batch *batch)
 {
 	const struct trace_group *spec = &model->config->groups[group];
 	int64_t step = spec->put_step;
@@ -92,7 +92,7 @@ bool model_save_tail(struct model *model, const struct trace_job *job, bool *err
 
 /* Adds one boundary put if it is this rank's and can be; false if it is off the hash grid. */
 static bool add_boundary(struct model *model, const struct trace_job *job,
-			 const struct trace_boundary *entry, struct save_batch *batch)
+                         const struct trace_boundary *entry, struct save_batch *batch)
 {
 	const struct trace_group *group = &model->config->groups[entry->group];
 	int64_t hb = model->config->hash_block_size;

@@ -8,7 +8,7 @@
 struct pure_group {
 	enum group_kind kind;
 	int64_t block_size; /* tokens */
-	int64_t window;	    /* tokens */
+	int64_t window;     /* tokens */
 	bool eagle;
 	bool participates;
 };
@@ -43,7 +43,7 @@ struct pure_chunks {
 	int64_t hash_count;
 	int64_t first_token; /* mask_num */
 	const char
-	    *chunk_mask; /* character i = chunk ceil(first_token / block_size) + i; or NULL */
+		*chunk_mask; /* character i = chunk ceil(first_token / block_size) + i; or NULL */
 	int64_t put_step;
 	int64_t put_step_rank;
 };
@@ -81,7 +81,7 @@ struct pure_split {
 struct pure_lookup {
 	struct pure_setup setup;
 	struct texts prefixes[TRACE_MAX_GROUPS]; /* per group: key prefixes in query order */
-	struct texts hashes;			 /* hex */
+	struct texts hashes;                     /* hex */
 	int64_t token_count;
 	bool (*exists)(void *context, const struct texts *keys, struct ints *states);
 	void *context;
@@ -101,22 +101,22 @@ struct pure_ops {
 	void (*process_tokens)(struct arena *arena, const struct pure_chunks *in, struct ints *out);
 	/* The masks return false for an invalid argument (C-31). */
 	bool (*store_mask)(struct arena *arena, const struct pure_setup *setup,
-			   const struct pure_store_mask *in, struct pure_masks *out);
+	                   const struct pure_store_mask *in, struct pure_masks *out);
 	bool (*load_mask)(struct arena *arena, const struct pure_setup *setup, size_t hash_count,
-			  int64_t token_len, struct pure_masks *out);
+	                  int64_t token_len, struct pure_masks *out);
 	bool (*lookup_mask)(struct arena *arena, const struct pure_setup *setup, int64_t token_len,
-			    struct pure_masks *out);
+	                    struct pure_masks *out);
 	void (*find_hit)(struct arena *arena, const struct pure_setup *setup,
-			 const struct pure_present *present, int64_t max_len, struct pure_hit *out);
+	                 const struct pure_present *present, int64_t max_len, struct pure_hit *out);
 	int64_t (*staging_bytes)(const struct ints *segment_bytes);
 	int64_t (*usable_budget)(int64_t raw_bytes, double ratio);
 	void (*split)(struct arena *arena, const struct ints *staging_bytes, int64_t usable_bytes,
-		      int64_t raw_bytes, struct pure_split *out);
+	              int64_t raw_bytes, struct pure_split *out);
 	/* Indices 0..count-1 in rotated order. */
 	void (*rotate)(struct arena *arena, size_t count, int64_t rank, struct ints *out);
 	/* May be NULL. */
 	void (*lookup)(struct arena *arena, const struct pure_lookup *in,
-		       struct pure_lookup_result *out);
+	               struct pure_lookup_result *out);
 };
 
 const struct pure_ops *model_pure_ops(void);

@@ -16,11 +16,11 @@ enum pure_line pure_line_kind(json_t *line)
 }
 
 void pure_differs(struct arena *arena, struct pure_outcome *out, const char *what,
-		  const char *recorded, const char *computed)
+                  const char *recorded, const char *computed)
 {
 	if (out->text == NULL)
 		out->text =
-		    arena_text(arena, "%s: recorded %s, computed %s", what, recorded, computed);
+			arena_text(arena, "%s: recorded %s, computed %s", what, recorded, computed);
 }
 
 /* A mask as text, whether recorded as "0101", as [0,1,0,1] or as null (all). */
@@ -43,7 +43,7 @@ static const char *mask_text(struct arena *arena, json_t *mask)
 }
 
 void pure_check_masks(struct arena *arena, json_t *recorded, const struct pure_masks *masks,
-		      const char *what, struct pure_outcome *out)
+                      const char *what, struct pure_outcome *out)
 {
 	json_t *value;
 	size_t g;
@@ -91,8 +91,8 @@ void pure_read_setup(struct jread *in, json_t *line, struct pure_setup *setup)
 		if (!trace_group_kind(jread_text(in, value, "kind"), &group->kind))
 			jread_fail(in, "kind", "unknown");
 		group->block_size = jread_int(in, value, "block_size");
-		group->window =
-		    jread_int_or(in, value, "sliding_window", jread_int_or(in, value, "window", 0));
+		group->window = jread_int_or(in, value, "sliding_window",
+		                             jread_int_or(in, value, "window", 0));
 		group->eagle = jread_bool_or(in, value, "eagle", false);
 		group->participates = jread_bool_or(in, value, "participates", true);
 	}
@@ -101,15 +101,15 @@ void pure_read_setup(struct jread *in, json_t *line, struct pure_setup *setup)
 }
 
 static void check_number(struct arena *arena, struct pure_outcome *out, const char *what,
-			 int64_t recorded, int64_t computed)
+                         int64_t recorded, int64_t computed)
 {
 	if (recorded != computed)
 		pure_differs(arena, out, what, arena_text(arena, "%lld", (long long)recorded),
-			     arena_text(arena, "%lld", (long long)computed));
+		             arena_text(arena, "%lld", (long long)computed));
 }
 
 static void fill_held(struct jread *in, json_t *test, const struct pure_setup *setup,
-		      struct pure_present *present)
+                      struct pure_present *present)
 {
 	bool *held[TRACE_MAX_GROUPS];
 	json_t *value;
@@ -133,8 +133,8 @@ static void fill_held(struct jread *in, json_t *test, const struct pure_setup *s
 }
 
 static void check_coordinator_case(struct jread *in, const struct pure_ops *ops,
-				   const struct pure_setup *setup, json_t *test, size_t hash_count,
-				   struct pure_outcome *out)
+                                   const struct pure_setup *setup, json_t *test, size_t hash_count,
+                                   struct pure_outcome *out)
 {
 	struct arena *arena = in->arena;
 	json_t *store = json_object_get(test, "store");
@@ -159,7 +159,7 @@ static void check_coordinator_case(struct jread *in, const struct pure_ops *ops,
 		pure_differs(arena, out, "store", "masks", "invalid argument");
 	if (ops->lookup_mask(arena, setup, token_len, &masks))
 		pure_check_masks(arena, json_object_get(test, "lookup_masks"), &masks,
-				 "lookup_masks", out);
+		                 "lookup_masks", out);
 	else
 		pure_differs(arena, out, "lookup_masks", "masks", "invalid argument");
 }
@@ -200,13 +200,13 @@ static bool lookup_exists(void *context, const struct texts *keys, struct ints *
 }
 
 static void check_asked(struct jread *in, json_t *queried, const struct lookup_store *store,
-			struct pure_outcome *out)
+                        struct pure_outcome *out)
 {
 	json_t *value;
 	size_t i;
 
 	check_number(in->arena, out, "number of exists calls", (int64_t)json_array_size(queried),
-		     (int64_t)store->asked.count);
+	             (int64_t)store->asked.count);
 	for (i = 0; i < json_array_size(queried); i++) {
 		value = json_array_get(queried, i);
 		struct texts keys = jread_text_list(in, value, "queried_keys");
@@ -218,7 +218,7 @@ static void check_asked(struct jread *in, json_t *queried, const struct lookup_s
 }
 
 static void check_lookup_case(struct jread *in, const struct pure_ops *ops,
-			      struct pure_lookup *lookup, json_t *test, struct pure_outcome *out)
+                              struct pure_lookup *lookup, json_t *test, struct pure_outcome *out)
 {
 	struct arena *arena = in->arena;
 	json_t *tails = json_object_get(test, "tail_key_boundaries");
@@ -234,19 +234,19 @@ static void check_lookup_case(struct jread *in, const struct pure_ops *ops,
 	lookup->context = &store;
 	ops->lookup(arena, lookup, &result);
 	check_number(arena, out, "hit_length", jread_int(in, test, "hit_length"),
-		     result.hit_tokens);
+	             result.hit_tokens);
 	check_number(arena, out, "number of tails", (int64_t)json_array_size(tails),
-		     (int64_t)result.tail_groups.count);
+	             (int64_t)result.tail_groups.count);
 	check_asked(in, json_object_get(test, "queried_keys"), &store, out);
 	for (i = 0; i < json_array_size(tails); i++) {
 		value = json_array_get(tails, i);
 		if (i >= result.tail_groups.count)
 			break;
 		check_number(arena, out, "tail group", json_integer_value(json_array_get(value, 0)),
-			     result.tail_groups.at[i]);
+		             result.tail_groups.at[i]);
 		check_number(arena, out, "tail tokens",
-			     json_integer_value(json_array_get(value, 1)),
-			     result.tail_tokens.at[i]);
+		             json_integer_value(json_array_get(value, 1)),
+		             result.tail_tokens.at[i]);
 	}
 }
 
@@ -256,14 +256,14 @@ static void read_lookup(struct jread *in, json_t *line, struct pure_lookup *look
 	size_t g;
 
 	lookup->hashes =
-	    jread_text_list(in, json_object_get(line, "block_hashes_hex"), "block_hashes_hex");
+		jread_text_list(in, json_object_get(line, "block_hashes_hex"), "block_hashes_hex");
 	for (g = 0; g < json_array_size(prefixes) && g < TRACE_MAX_GROUPS; g++)
 		lookup->prefixes[g] =
-		    jread_text_list(in, json_array_get(prefixes, g), "lookup_key_prefixes");
+			jread_text_list(in, json_array_get(prefixes, g), "lookup_key_prefixes");
 }
 
 static void check_cases(struct jread *in, const struct pure_ops *ops, json_t *line,
-			struct pure_outcome *out)
+                        struct pure_outcome *out)
 {
 	bool is_lookup = pure_line_kind(line) == PURE_LOOKUP;
 	struct pure_lookup lookup = {0};
@@ -284,18 +284,18 @@ static void check_cases(struct jread *in, const struct pure_ops *ops, json_t *li
 			check_lookup_case(in, ops, &lookup, test, &one);
 		else
 			check_coordinator_case(in, ops, &lookup.setup, test,
-					       (size_t)jread_int(in, line, "num_hashes"), &one);
+			                       (size_t)jread_int(in, line, "num_hashes"), &one);
 		if (one.text == NULL)
 			continue;
 		out->different_count++;
 		if (out->text == NULL)
 			out->text = arena_text(in->arena, "%s case %zu: %s",
-					       jread_text(in, line, "name"), i, one.text);
+			                       jread_text(in, line, "name"), i, one.text);
 	}
 }
 
 void pure_check_line(struct arena *arena, const struct pure_ops *ops, json_t *line,
-		     struct pure_outcome *out)
+                     struct pure_outcome *out)
 {
 	struct jread in = {.arena = arena};
 

@@ -7,12 +7,12 @@
 
 #include "mem.h"
 
-#define DRAW_REQUESTS	4
+#define DRAW_REQUESTS   4
 #define DRAW_MAX_GROUPS 3
-#define DRAW_HASHES	24 /* per chain */
+#define DRAW_HASHES     24 /* per chain */
 
 struct draw_request {
-	int64_t tokens;	       /* of its latest save job */
+	int64_t tokens;        /* of its latest save job */
 	int64_t next_token_id; /* position behind the ids handed over so far */
 };
 

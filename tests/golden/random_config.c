@@ -2,6 +2,9 @@
 /* Draws the config of a random scenario, within the rules of C-1. */
 #include "random.h"
 
+/* the namespace of the shards that this file draws. */
+#define SHARED_NAMESPACE "@store_tp:4@store_pp:1@store_format:tp_shared_lbhnc"
+
 void draw_start(struct draw *draw, uint64_t seed, uint64_t index)
 {
 	*draw = (struct draw){.next_job_id = 1};
@@ -82,12 +85,12 @@ static json_t *draw_group(struct draw *draw, size_t index, int64_t tp_rank)
 		set_bool(group, "participates", false);
 	set_int(group, "put_step", draw_percent(draw, 65) ? 1 : (int64_t)1 << draw_below(draw, 3));
 	json_object_set_new(group, "base_addrs",
-			    json_pack("[I,I]", (json_int_t)base, (json_int_t)(base + 262144)));
+	                    json_pack("[I,I]", (json_int_t)base, (json_int_t)(base + 262144)));
 	json_object_set_new(group, "block_lens",
-			    draw_percent(draw, 50) ? json_pack("[i,i]", 64, 32)
-						   : json_pack("[i]", 4096));
+	                    draw_percent(draw, 50) ? json_pack("[i,i]", 64, 32)
+	                                           : json_pack("[i]", 4096));
 	snprintf(prefix, sizeof(prefix), "m@tp_rank:%lld@pcp0@dcp0@pp_rank:0@group:%zu",
-		 (long long)tp_rank, index);
+	         (long long)tp_rank, index);
 	set_text(group, "key_prefix", prefix);
 	return group;
 }
@@ -96,16 +99,17 @@ static json_t *draw_group(struct draw *draw, size_t index, int64_t tp_rank)
 static json_t *draw_shard_group(struct draw *draw, int64_t tp_rank)
 {
 	json_t *group =
-	    json_pack("{s:s,s:I,s:{s:i,s:i,s:i,s:[{s:[i,i],s:[i,i],s:[i,i]},"
-		      "{s:[i,i],s:[i,i],s:[i,i]}]},s:i}",
-		      "kind", "full", "block_size", (json_int_t)draw->block_size[0], "shards",
-		      "local_tp", 2, "store_tp", 4, "num_kv_heads", 8, "templates", "bases",
-		      1048576, 1310720, "strides", 128, 128, "sizes", 64, 64, "bases", 1048640,
-		      1310784, "strides", 128, 128, "sizes", 64, 64, "put_step", 1);
+		json_pack("{s:s,s:I,s:{s:i,s:i,s:i,s:[{s:[i,i],s:[i,i],s:[i,i]},"
+	                  "{s:[i,i],s:[i,i],s:[i,i]}]},s:i}",
+	                  "kind", "full", "block_size", (json_int_t)draw->block_size[0], "shards",
+	                  "local_tp", 2, "store_tp", 4, "num_kv_heads", 8, "templates", "bases",
+	                  1048576, 1310720, "strides", 128, 128, "sizes", 64, 64, "bases", 1048640,
+	                  1310784, "strides", 128, 128, "sizes", 64, 64, "put_step", 1);
 	char prefix[96];
 
-	snprintf(prefix, sizeof(prefix), "m@store_tp:4@tp_rank:%lld@pcp0@dcp0@pp_rank:0@group:0",
-		 (long long)tp_rank);
+	snprintf(prefix, sizeof(prefix),
+	         "m" SHARED_NAMESPACE "@tp_rank:%lld@pcp0@dcp0@pp_rank:0@group:0",
+	         (long long)tp_rank);
 	set_text(group, "key_prefix", prefix);
 	return group;
 }
@@ -206,7 +210,7 @@ json_t *draw_config(struct draw *draw)
 	set_int(config, "pcp_rank", 0);
 	set_int(config, "dcp_rank", 0);
 	set_int(config, "pp_rank", 0);
-	set_text(config, "store_namespace", sharded ? "@store_tp:4" : "");
+	set_text(config, "store_namespace", sharded ? SHARED_NAMESPACE : "");
 	json_object_set_new(config, "groups", groups);
 	set_chains(draw, config);
 	set_switches(draw, config);

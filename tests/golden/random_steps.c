@@ -47,7 +47,7 @@ static json_t *draw_table(struct draw *draw, int64_t request, size_t group, int6
 		int64_t block = 1 + request * 50 + (int64_t)group * 3 + i;
 
 		json_array_append_new(table,
-				      json_integer(draw_percent(draw, hole_percent) ? 0 : block));
+		                      json_integer(draw_percent(draw, hole_percent) ? 0 : block));
 	}
 	return table;
 }
@@ -78,10 +78,10 @@ static json_t *draw_entries(struct draw *draw, bool one_boundary)
 		if (!one_boundary || draw_percent(draw, 5))
 			tokens = draw_boundary(draw);
 		json_array_append_new(
-		    entries,
-		    json_pack("[I,I,I]", (json_int_t)draw_below(draw, (int64_t)draw->group_count),
-			      (json_int_t)(draw_percent(draw, 10) ? 0 : 200 + i),
-			      (json_int_t)tokens));
+			entries, json_pack("[I,I,I]",
+		                           (json_int_t)draw_below(draw, (int64_t)draw->group_count),
+		                           (json_int_t)(draw_percent(draw, 10) ? 0 : 200 + i),
+		                           (json_int_t)tokens));
 	}
 	return entries;
 }
@@ -93,9 +93,9 @@ static void add_token_ids(struct draw *draw, json_t *args, int64_t request, int6
 
 	if (start >= tokens)
 		start = 0;
-	json_object_set_new(
-	    args, "token_ids",
-	    json_pack("[I,I]", (json_int_t)(1000 * request + start), (json_int_t)(tokens - start)));
+	json_object_set_new(args, "token_ids",
+	                    json_pack("[I,I]", (json_int_t)(1000 * request + start),
+	                              (json_int_t)(tokens - start)));
 	json_object_set_new(args, "token_ids_start", json_integer(start));
 	known->next_token_id = tokens;
 }
@@ -160,8 +160,8 @@ static json_t *draw_submit_load(struct draw *draw)
 		int64_t tail = tokens / draw->hash_block_size + draw_below(draw, 2);
 
 		json_object_set_new(args, "tail_keys",
-				    json_pack("[[I,I]]", (json_int_t)group,
-					      (json_int_t)(tail * draw->hash_block_size)));
+		                    json_pack("[[I,I]]", (json_int_t)group,
+		                              (json_int_t)(tail * draw->hash_block_size)));
 	}
 	return op_json("submit_load", args);
 }
@@ -195,7 +195,7 @@ static json_t *draw_poll(struct draw *draw)
 		forget(draw, r);
 	}
 	return op_json("poll",
-		       json_pack("{s:o,s:o}", "finished", finished, "preempted", preempted));
+	               json_pack("{s:o,s:o}", "finished", finished, "preempted", preempted));
 }
 
 json_t *draw_during(struct draw *draw)

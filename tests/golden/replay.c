@@ -16,13 +16,13 @@ static void run_during(void *context, const struct trace_op *op)
 }
 
 struct step_record *replay_run_inventing(const struct replay_ops *ops, const void *options,
-					 const struct trace *trace, script_invent_fn invent,
-					 void *context)
+                                         const struct trace *trace, script_invent_fn invent,
+                                         void *context)
 {
 	struct run run = {.ops = ops};
 	struct script *script = script_create(trace->arena, run_during, &run);
 	struct step_record *records =
-	    arena_take(trace->arena, trace->step_count + 1, sizeof(*records));
+		arena_take(trace->arena, trace->step_count + 1, sizeof(*records));
 
 	script_invent(script, invent, context);
 	run.system = ops->create(options, trace, script);
@@ -38,7 +38,7 @@ struct step_record *replay_run_inventing(const struct replay_ops *ops, const voi
 }
 
 struct step_record *replay_run(const struct replay_ops *ops, const void *options,
-			       const struct trace *trace)
+                               const struct trace *trace)
 {
 	return replay_run_inventing(ops, options, trace, NULL, NULL);
 }

@@ -27,12 +27,12 @@ struct replay_ops {
 
 /* Runs a whole scenario; one record per step, in the trace's arena. */
 struct step_record *replay_run(const struct replay_ops *ops, const void *options,
-			       const struct trace *trace);
+                               const struct trace *trace);
 
 /* The same with an inventor of answers (script.h). */
 struct step_record *replay_run_inventing(const struct replay_ops *ops, const void *options,
-					 const struct trace *trace, script_invent_fn invent,
-					 void *context);
+                                         const struct trace *trace, script_invent_fn invent,
+                                         void *context);
 
 /* Hooks into the runtime, provided by a file that CMake selects; NULL when there is none. */
 const struct replay_ops *golden_worker_ops(void);

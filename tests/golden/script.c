@@ -11,7 +11,7 @@ struct script {
 	const struct trace_step *step;
 	struct step_record *record;
 	size_t used[FN_EVENT_SYNC]; /* answers of this step handed out, per function */
-	struct texts present;	    /* keys put or seen present in this scenario */
+	struct texts present;       /* keys put or seen present in this scenario */
 };
 
 struct script *script_create(struct arena *arena, script_during_fn during, void *context)
@@ -43,7 +43,7 @@ static struct store_call *add_call(struct script *script, enum store_fn fn)
 	struct step_record *record = script->record;
 
 	record->calls = arena_grow(script->arena, record->calls, record->call_count,
-				   &record->call_room, sizeof(*record->calls));
+	                           &record->call_room, sizeof(*record->calls));
 	record->calls[record->call_count] = (struct store_call){.fn = fn};
 	return &record->calls[record->call_count++];
 }
@@ -97,7 +97,7 @@ static const struct trace_answer *next_answer(struct script *script, enum store_
 }
 
 static int64_t fallback_value(const struct script *script, enum store_fn fn,
-			      const struct script_batch *batch, size_t key)
+                              const struct script_batch *batch, size_t key)
 {
 	int64_t bytes = 0;
 
@@ -111,7 +111,7 @@ static int64_t fallback_value(const struct script *script, enum store_fn fn,
 }
 
 static struct script_answer fallback(struct script *script, enum store_fn fn,
-				     const struct script_batch *batch)
+                                     const struct script_batch *batch)
 {
 	struct script_answer answer = {0};
 
@@ -120,25 +120,25 @@ static struct script_answer fallback(struct script *script, enum store_fn fn,
 			texts_push(script->arena, &answer.tiers, "");
 		else
 			ints_push(script->arena, &answer.values,
-				  fallback_value(script, fn, batch, i));
+			          fallback_value(script, fn, batch, i));
 	}
 	return answer;
 }
 
 static void note_present(struct script *script, enum store_fn fn, const struct script_batch *batch,
-			 const struct script_answer *answer)
+                         const struct script_answer *answer)
 {
 	for (size_t i = 0; i < batch->keys->count && i < answer->values.count; i++) {
 		int64_t value = answer->values.at[i];
 
 		if ((fn == FN_EXIST && value == 1) || (fn == FN_PUT && value >= 0))
 			texts_add(script->arena, &script->present,
-				  arena_text(script->arena, "%s", batch->keys->at[i]));
+			          arena_text(script->arena, "%s", batch->keys->at[i]));
 	}
 }
 
 struct script_answer script_call(struct script *script, enum store_fn fn,
-				 const struct script_batch *batch)
+                                 const struct script_batch *batch)
 {
 	const struct trace_answer *scripted;
 	struct script_answer answer;
@@ -153,9 +153,9 @@ struct script_answer script_call(struct script *script, enum store_fn fn,
 		for (size_t i = 0; i < scripted->during_count; i++)
 			script->during(script->context, &scripted->during[i]);
 		answer = (struct script_answer){
-		    .raised = scripted->raises,
-		    .values = scripted->values,
-		    .tiers = scripted->tiers,
+			.raised = scripted->raises,
+			.values = scripted->values,
+			.tiers = scripted->tiers,
 		};
 	}
 	note_present(script, fn, batch, &answer);

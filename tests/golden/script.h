@@ -36,8 +36,8 @@ typedef void (*script_during_fn)(void *context, const struct trace_op *op);
  * random scenarios.
  */
 typedef const struct trace_answer *(*script_invent_fn)(void *context, const struct trace_step *step,
-						       enum store_fn fn,
-						       const struct script_batch *batch);
+                                                       enum store_fn fn,
+                                                       const struct script_batch *batch);
 
 void script_invent(struct script *script, script_invent_fn invent, void *context);
 
@@ -47,7 +47,7 @@ struct script *script_create(struct arena *arena, script_during_fn during, void 
 void script_begin(struct script *script, const struct trace_step *step, struct step_record *record);
 
 struct script_answer script_call(struct script *script, enum store_fn fn,
-				 const struct script_batch *batch);
+                                 const struct script_batch *batch);
 /* Calls recorded in this step so far. */
 size_t script_call_count(const struct script *script);
 /* Records the wait for the device event of a job. */

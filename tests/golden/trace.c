@@ -104,9 +104,8 @@ static void read_chains(struct jread *in, json_t *object, struct trace_config *c
 	json_t *value;
 
 	config->chains =
-	    arena_take(in->arena, json_object_size(chains) + 1, sizeof(*config->chains));
-	json_object_foreach(chains, name, value)
-	{
+		arena_take(in->arena, json_object_size(chains) + 1, sizeof(*config->chains));
+	json_object_foreach (chains, name, value) {
 		struct trace_chain *chain = &config->chains[config->chain_count++];
 
 		chain->name = arena_text(in->arena, "%s", name);

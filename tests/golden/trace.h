@@ -32,7 +32,7 @@ struct trace_shard {
 struct trace_group {
 	enum group_kind kind;
 	int64_t block_size; /* tokens */
-	int64_t window;	    /* tokens; sliding_window and chunked_local */
+	int64_t window;     /* tokens; sliding_window and chunked_local */
 	bool eagle;
 	int64_t put_step;
 	struct ints base_addrs; /* bytes */
@@ -113,7 +113,7 @@ struct trace_job {
 	int64_t prompt;
 	bool has_token_ids;
 	int64_t token_ids_start; /* position of the first one */
-	int64_t first_token_id;	 /* token ids count up from here */
+	int64_t first_token_id;  /* token ids count up from here */
 	int64_t token_id_count;
 	bool event;
 	bool event_fails; /* hand-made scenarios only (D-15) */

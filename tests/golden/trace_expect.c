@@ -5,7 +5,7 @@
 #include <string.h>
 
 static struct ints *read_segments(struct jread *in, json_t *object, const char *field,
-				  size_t key_count)
+                                  size_t key_count)
 {
 	json_t *array = jread_array(in, object, field);
 	struct ints *lists = arena_take(in->arena, key_count + 1, sizeof(*lists));
@@ -74,13 +74,13 @@ static void read_events(struct jread *in, json_t *array, struct step_record *rec
 		value = json_array_get(array, i);
 		struct kv_event *event = &record->events[i];
 		struct texts hashes =
-		    jread_text_list(in, jread_array(in, value, "block_hashes"), "block_hashes");
+			jread_text_list(in, jread_array(in, value, "block_hashes"), "block_hashes");
 
 		event->hash = hashes.count == 1 ? hashes.at[0] : "";
 		event->parent = jread_text_or(in, value, "parent", NULL);
 		event->has_token_ids = jread_present(value, "token_ids");
 		event->token_ids =
-		    jread_int_list(in, jread_array(in, value, "token_ids"), "token_ids");
+			jread_int_list(in, jread_array(in, value, "token_ids"), "token_ids");
 		event->block_size = jread_int(in, value, "block_size");
 		event->medium = jread_text(in, value, "medium");
 		event->group = jread_int(in, value, "group_idx");
@@ -94,10 +94,9 @@ static struct named_list read_map(struct jread *in, json_t *object)
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(object, name, value)
-	{
+	json_object_foreach (object, name, value) {
 		struct named_ints *entry =
-		    named_list_add(in->arena, &map, arena_text(in->arena, "%s", name));
+			named_list_add(in->arena, &map, arena_text(in->arena, "%s", name));
 
 		if (json_is_array(value))
 			entry->ids = jread_int_list(in, value, name);
@@ -113,10 +112,9 @@ static struct named_list read_retry(struct jread *in, json_t *object)
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(object, name, value)
-	{
+	json_object_foreach (object, name, value) {
 		struct named_ints *entry =
-		    named_list_add(in->arena, &map, arena_text(in->arena, "%s", name));
+			named_list_add(in->arena, &map, arena_text(in->arena, "%s", name));
 
 		entry->value = json_integer_value(json_array_get(value, 0));
 		entry->ids = jread_int_list(in, json_array_get(value, 1), "retry_token_ids");
@@ -143,8 +141,8 @@ static void read_failed_blocks(struct jread *in, json_t *object, struct failed_l
 			jread_fail(in, "failed_blocks", "group, index, block are needed");
 		else
 			failed_list_add(
-			    in->arena, list,
-			    (struct failed_block){numbers.at[0], numbers.at[1], numbers.at[2]});
+				in->arena, list,
+				(struct failed_block){numbers.at[0], numbers.at[1], numbers.at[2]});
 	}
 }
 
@@ -164,20 +162,20 @@ static void read_state(struct jread *in, json_t *object, struct step_state *stat
 	state->finishing = read_names(in, object, "finishing");
 	state->finished_recv = read_names(in, object, "finished_recv");
 	state->load_errors =
-	    jread_int_list(in, jread_array(in, object, "load_errors"), "load_errors");
+		jread_int_list(in, jread_array(in, object, "load_errors"), "load_errors");
 	state->has_failed_blocks = jread_present(object, "failed_blocks");
 	read_failed_blocks(in, object, &state->failed_blocks);
 }
 
 static void read_result(struct jread *in, json_t *object, enum op_kind kind,
-			struct step_result *result)
+                        struct step_result *result)
 {
 	result->is_drain = kind == OP_DRAIN;
 	result->is_poll = kind == OP_POLL;
 	result->finished_sending = read_names(in, object, "finished_sending");
 	result->finished_recv = read_names(in, object, "finished_recv");
 	result->load_errors =
-	    jread_int_list(in, jread_array(in, object, "load_errors"), "load_errors");
+		jread_int_list(in, jread_array(in, object, "load_errors"), "load_errors");
 	result->kv_event_count = jread_int_or(in, object, "kv_events", 0);
 	result->has_failed_requests = jread_present(object, "failed_requests");
 	result->failed_requests = read_names(in, object, "failed_requests");

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static struct trace_boundaries read_boundaries(struct jread *in, json_t *object, const char *field,
-					       size_t width)
+                                               size_t width)
 {
 	json_t *array = jread_array(in, object, field);
 	struct trace_boundaries list = {.given = array != NULL};
@@ -32,7 +32,7 @@ static struct trace_boundaries read_boundaries(struct jread *in, json_t *object,
 }
 
 static void read_hashes(struct jread *in, json_t *object, const struct trace_config *config,
-			struct trace_job *job)
+                        struct trace_job *job)
 {
 	json_t *pair = jread_array(in, object, "hashes");
 	const char *chain = json_string_value(json_array_get(pair, 0));
@@ -103,7 +103,7 @@ static void read_save(struct jread *in, json_t *object, struct trace_job *job)
 }
 
 static void read_job(struct jread *in, json_t *object, const struct trace_config *config,
-		     struct trace_op *op)
+                     struct trace_op *op)
 {
 	struct trace_job *job = &op->job;
 
@@ -126,10 +126,10 @@ static void read_job(struct jread *in, json_t *object, const struct trace_config
 }
 
 static void read_op(struct jread *in, json_t *object, const struct trace_config *config,
-		    struct trace_op *op)
+                    struct trace_op *op)
 {
 	static const char *const names[] = {"submit_save", "run_save", "submit_load", "run_load",
-					    "delete",	   "poll",     "drain"};
+	                                    "delete",      "poll",     "drain"};
 	const char *name = jread_text(in, object, "op");
 	json_t *args = json_object_get(object, "args");
 
@@ -143,9 +143,9 @@ static void read_op(struct jread *in, json_t *object, const struct trace_config 
 			op->req = jread_text(in, args, "req");
 		if (op->kind == OP_POLL) {
 			op->finished =
-			    jread_text_list(in, jread_array(in, args, "finished"), "finished");
-			op->preempted =
-			    jread_text_list(in, jread_array(in, args, "preempted"), "preempted");
+				jread_text_list(in, jread_array(in, args, "finished"), "finished");
+			op->preempted = jread_text_list(in, jread_array(in, args, "preempted"),
+			                                "preempted");
 		}
 		return;
 	}
@@ -153,7 +153,7 @@ static void read_op(struct jread *in, json_t *object, const struct trace_config 
 }
 
 static void read_during(struct jread *in, json_t *object, const struct trace_config *config,
-			struct trace_answer *answer)
+                        struct trace_answer *answer)
 {
 	json_t *during = jread_array(in, object, "during");
 	size_t i;
@@ -165,7 +165,7 @@ static void read_during(struct jread *in, json_t *object, const struct trace_con
 }
 
 void trace_read_answer(struct jread *in, json_t *object, const struct trace_config *config,
-		       struct trace_answer *answer)
+                       struct trace_answer *answer)
 {
 	const char *fn = jread_text(in, object, "fn");
 	json_t *ret = jread_array(in, object, "ret");
@@ -200,12 +200,12 @@ static void read_mask(struct jread *in, json_t *object, struct trace_mask *mask)
 	}
 	for (g = 0; g < json_array_size(ret); g++)
 		if (json_is_string(json_array_get(ret, g)))
-			mask->by_group[g] =
-			    arena_text(in->arena, "%s", json_string_value(json_array_get(ret, g)));
+			mask->by_group[g] = arena_text(in->arena, "%s",
+			                               json_string_value(json_array_get(ret, g)));
 }
 
 void trace_read_step(struct jread *in, json_t *object, const struct trace_config *config,
-		     struct trace_step *step)
+                     struct trace_step *step)
 {
 	json_t *script = jread_array(in, object, "store_script");
 	json_t *masks = jread_array(in, json_object_get(object, "expect"), "masks");

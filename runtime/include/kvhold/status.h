@@ -50,7 +50,7 @@ enum {
 	KVH_FORKED = -2005,    /* used in a child process; open again there */
 	KVH_NO_ANSWER = -2006, /* preset of every result slot: nobody wrote it (D-5) */
 	KVH_IN_DOUBT = -2007,  /* failed, and bytes may still move (D-23) */
-	KVH_TOO_LARGE = -2008, /* can never fit: over the store's or the staging limit */
+	KVH_TOO_LARGE = -2008, /* over a limit of the call or of the staging budget */
 	KVH_INTERNAL = -2009   /* a bug of ours; please report it */
 };
 

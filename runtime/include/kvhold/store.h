@@ -53,16 +53,16 @@ KVH_API kvh_status kvh_store_open(const char *url, const struct kvh_store_option
                                   struct kvh_store **store, struct kvh_error *error);
 
 /*
- * Refuses new calls (KVH_CLOSED), waits for those that run, to the deadline, and frees the handle.
- * KVH_TIMEOUT or KVH_BUSY (layouts of it still exist): nothing is freed, close again later.
+ * Refuses new calls (KVH_CLOSED), waits for those that run and until no byte moves any more, to the
+ * deadline, and frees the handle; its regions are unregistered by that. KVH_TIMEOUT or KVH_BUSY
+ * (layouts of it still exist): nothing is freed, close again later. KVH_FORKED: nothing happens.
  * NULL: KVH_OK. One thread; no other call may begin after close was called.
  */
 KVH_API kvh_status kvh_store_close(struct kvh_store *store, kvh_deadline deadline_ns);
 
 /* ---- memory --------------------------------------------------------------------------- */
 
-/* A range of the engine's memory that values may lie in. Ids are never reused in a handle's life.
- */
+/* A range of the engine's memory that values may lie in. No id comes twice in a handle's life. */
 typedef uint32_t kvh_region_id;
 
 /*
@@ -131,7 +131,8 @@ struct kvh_prefix {
 
 /*
  * Interns the prefix. KVH_BUSY: the store's table is full. KVH_INVALID_PARAMS: also when it is
- * known with another hash_bytes or family_bytes. Any thread, may wait for the store. */
+ * known with another hash_bytes or family_bytes. Any thread, may wait for the store.
+ */
 KVH_API kvh_status kvh_store_prefix(struct kvh_store *store, const struct kvh_prefix *prefix,
                                     uint32_t *prefix_id, struct kvh_error *error);
 
@@ -280,12 +281,12 @@ KVH_API kvh_status kvh_store_quiesce(struct kvh_store *store, kvh_deadline deadl
 
 struct kvh_store_caps {
 	size_t struct_bytes;
-	bool hold;           /* KVH_PUT_HOLD works */
-	bool lifecycle;      /* KVH_PUT_LIFECYCLE_GROUP works */
-	bool tiers;          /* kvh_store_tiers works */
-	bool evicted;        /* kvh_store_take_evicted works */
-	int64_t stop_ms_max; /* after cancel or deadline no byte moves after these; < 0: unbounded
-	                      */
+	bool hold;      /* KVH_PUT_HOLD works */
+	bool lifecycle; /* KVH_PUT_LIFECYCLE_GROUP works */
+	bool tiers;     /* kvh_store_tiers works */
+	bool evicted;   /* kvh_store_take_evicted works */
+	/* After cancel or a deadline no byte moves once these have passed; < 0: unbounded. */
+	int64_t stop_ms_max;
 	uint64_t capacity_bytes;
 	uint64_t replicas_max; /* copies of one object; more are refused; 0 = 1 */
 };

@@ -22,16 +22,18 @@ KVH_API const struct kvh_layout_view *kvh_layout_get_view(const struct kvh_layou
 /*
  * The front door guarantees to a backend: arguments are not NULL, counts are within limits and not
  * 0, prefix ids were interned by this handle, hash lengths fit their prefix, values lie inside
- * registered regions and have at least one segment and one byte, options are valid and supported by
- * caps, results are preset to {KVH_NO_ANSWER, KVH_RESULT_QUIET}. The same key may stand twice in a
- * batch; that the second put of it gets the first one's result is the backend's work, which has a
- * lock over its index anyway. The backend guarantees: thread-safe; it writes only the given slots;
- * it returns by the call's deadline plus caps.stop_ms_max; it clears KVH_RESULT_QUIET of a key
- * before bytes of its value may move on their own (DMA) and sets it again when they can't; a CPU
- * copy inside the call needs neither.
+ * registered regions and have at least one segment and one byte, all segments of a value are of one
+ * memory kind, options are valid and supported by caps, a call's cancel and deadline had not struck
+ * when it began, results are preset to {KVH_NO_ANSWER, KVH_RESULT_QUIET}. exists and remove get no
+ * values. The same key may stand twice in a batch; that the second put of it gets the first one's
+ * result is the backend's work, which has a lock over its index anyway.
  *
- * No function is NULL: kvh_store_ops_fill() puts KVH_NOT_SUPPORTED answers where a backend has
- * none.
+ * The backend guarantees: thread-safe; it writes only the given slots; it returns by the call's
+ * deadline plus caps.stop_ms_max; it clears KVH_RESULT_QUIET of a key before bytes of its value may
+ * move on their own (DMA) and sets it again when they can't; a CPU copy inside the call needs
+ * neither. Its caps stay as they were at open. The front door asks quiesce, then close.
+ *
+ * No function is NULL: kvh_store_ops_fill() puts KVH_NOT_SUPPORTED answers where one is lacking.
  */
 struct kvh_store_ops {
 	size_t struct_bytes;

@@ -143,7 +143,7 @@ KVH_API kvh_status kvh_worker_close(struct kvh_worker *worker, kvh_deadline dead
                                     size_t *left_jobs);
 /*
  * Frees a worker and the completions that nobody took; one that was not closed is closed first,
- * with all its jobs cancelled. NULL: nothing happens. One thread.
+ * with all its jobs cancelled. NULL: nothing happens. One thread, and no other call runs.
  */
 KVH_API void kvh_worker_destroy(struct kvh_worker *worker);
 
@@ -277,6 +277,7 @@ struct kvh_lookup {
 	size_t hash_count;
 	kvh_deadline deadline_ns;
 	const struct kvh_cancel *cancel;
+	uint64_t cached_token_count; /* the engine has these; left out of the hit rate (B42) */
 };
 
 struct kvh_lookup_result {

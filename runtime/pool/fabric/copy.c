@@ -20,12 +20,18 @@ enum {
 
 #if defined(__x86_64__)
 
+/* Bytes that are fetched on the way; bytes 0: none. */
+struct source {
+	const unsigned char *src;
+	size_t bytes;
+};
+
 /*
  * A kernel copies [0, run) and [run, 2 * run) side by side: the memory serves two streams faster
  * than one. dst lies on a line, run_bytes is whole lines; src may lie anywhere.
  */
 typedef void (*copy_runs_fn)(unsigned char *dst, const unsigned char *src, size_t run_bytes,
-			     struct kvh_copy_ahead ahead);
+                             struct source ahead);
 
 static void stream_line_sse2(unsigned char *dst, const unsigned char *src)
 {
@@ -43,7 +49,7 @@ static void stream_line_sse2(unsigned char *dst, const unsigned char *src)
 }
 
 static void copy_runs_sse2(unsigned char *dst, const unsigned char *src, size_t run_bytes,
-			   struct kvh_copy_ahead ahead)
+                           struct source ahead)
 {
 	for (size_t at = 0; at < run_bytes; at += LINE_BYTES) {
 		if (at < ahead.bytes)
@@ -53,10 +59,8 @@ static void copy_runs_sse2(unsigned char *dst, const unsigned char *src, size_t 
 	}
 }
 
-__attribute__((target("avx2"))) static void copy_runs_avx2(unsigned char *dst,
-							   const unsigned char *src,
-							   size_t run_bytes,
-							   struct kvh_copy_ahead ahead)
+__attribute__((target("avx2"))) static void
+copy_runs_avx2(unsigned char *dst, const unsigned char *src, size_t run_bytes, struct source ahead)
 {
 	for (size_t at = 0; at < run_bytes; at += LINE_BYTES) {
 		const __m256i *from = (const __m256i *)(const void *)(src + at);
@@ -87,31 +91,64 @@ static size_t run_bytes_of(size_t bytes)
 }
 
 /*
- * memcpy takes the head up to dst's first whole line and the tail: a line that is only partly
- * written by streaming stores costs a read and a write of memory.
+ * A line that is only partly written is read first, and stores wait behind it: so the ragged lines
+ * of the next destination are asked for while this copy runs.
  */
-static void copy_streaming(copy_runs_fn copy_runs, unsigned char *dst, const unsigned char *src,
-			   size_t bytes, struct kvh_copy_ahead ahead)
+static void fetch_ragged_lines(const struct kvh_copy *ahead)
 {
-	const struct kvh_copy_ahead none = {0};
+	const unsigned char *dst = ahead->dst;
+
+	if (ahead->bytes == 0)
+		return;
+	if ((uintptr_t)dst % LINE_BYTES)
+		__builtin_prefetch(dst, 1);
+	if ((uintptr_t)(dst + ahead->bytes) % LINE_BYTES)
+		__builtin_prefetch(dst + ahead->bytes, 1);
+}
+
+static struct source first_lines(const struct kvh_copy *ahead)
+{
+	size_t bytes = ahead->bytes < AHEAD_BYTES_MAX ? ahead->bytes : AHEAD_BYTES_MAX;
+
+	return (struct source){ahead->src, bytes};
+}
+
+/* memcpy takes the head up to dst's first whole line and the tail. */
+static void copy_streaming(copy_runs_fn copy_runs, const struct kvh_copy *copy,
+                           const struct kvh_copy *ahead)
+{
+	unsigned char *dst = copy->dst;
+	const unsigned char *src = copy->src;
+	size_t bytes = copy->bytes;
 	size_t head_bytes = -(uintptr_t)dst % LINE_BYTES;
+	struct source fetched = first_lines(ahead);
 	size_t run_bytes;
 
-	memcpy(dst, src, head_bytes);
-	dst += head_bytes;
-	src += head_bytes;
-	bytes -= head_bytes;
+	fetch_ragged_lines(ahead);
+	if (head_bytes > 0) {
+		memcpy(dst, src, head_bytes);
+		dst += head_bytes;
+		src += head_bytes;
+		bytes -= head_bytes;
+	}
 	for (; (run_bytes = run_bytes_of(bytes)) > 0; bytes -= 2 * run_bytes) {
 		/* Near the end, yet with enough lines left to spread the fetches over. */
 		bool is_near_end = bytes < 4 * RUN_BYTES_MAX;
 
-		copy_runs(dst, src, run_bytes, is_near_end ? ahead : none);
+		copy_runs(dst, src, run_bytes, is_near_end ? fetched : (struct source){0});
 		if (is_near_end)
-			ahead = none;
+			fetched.bytes = 0;
 		dst += 2 * run_bytes;
 		src += 2 * run_bytes;
 	}
-	memcpy(dst, src, bytes);
+	if (bytes >= LINE_BYTES) {
+		stream_line_sse2(dst, src);
+		dst += LINE_BYTES;
+		src += LINE_BYTES;
+		bytes -= LINE_BYTES;
+	}
+	if (bytes > 0)
+		memcpy(dst, src, bytes);
 }
 
 bool kvh_copy_kernel_runs(enum kvh_copy_kernel kernel)
@@ -119,17 +156,14 @@ bool kvh_copy_kernel_runs(enum kvh_copy_kernel kernel)
 	return kernel != KVH_COPY_AVX2 || __builtin_cpu_supports("avx2");
 }
 
-void kvh_copy_bytes(enum kvh_copy_kernel kernel, unsigned char *dst, const unsigned char *src,
-		    size_t bytes, struct kvh_copy_ahead ahead)
+void kvh_copy_bytes(enum kvh_copy_kernel kernel, const struct kvh_copy *copy,
+                    const struct kvh_copy *ahead)
 {
-	if (bytes < KVH_COPY_STREAM_BYTES_MIN || kernel == KVH_COPY_PORTABLE) {
-		memcpy(dst, src, bytes);
-		return;
-	}
-	if (ahead.bytes > AHEAD_BYTES_MAX)
-		ahead.bytes = AHEAD_BYTES_MAX;
-	copy_streaming(kernel == KVH_COPY_AVX2 ? copy_runs_avx2 : copy_runs_sse2, dst, src, bytes,
-		       ahead);
+	if (copy->bytes < KVH_COPY_STREAM_BYTES_MIN || kernel == KVH_COPY_PORTABLE)
+		memcpy(copy->dst, copy->src, copy->bytes);
+	else
+		copy_streaming(kernel == KVH_COPY_AVX2 ? copy_runs_avx2 : copy_runs_sse2, copy,
+		               ahead);
 }
 
 void kvh_copy_fence(void)
@@ -144,12 +178,12 @@ bool kvh_copy_kernel_runs(enum kvh_copy_kernel kernel)
 	return kernel == KVH_COPY_PORTABLE;
 }
 
-void kvh_copy_bytes(enum kvh_copy_kernel kernel, unsigned char *dst, const unsigned char *src,
-		    size_t bytes, struct kvh_copy_ahead ahead)
+void kvh_copy_bytes(enum kvh_copy_kernel kernel, const struct kvh_copy *copy,
+                    const struct kvh_copy *ahead)
 {
 	(void)kernel;
 	(void)ahead;
-	memcpy(dst, src, bytes);
+	memcpy(copy->dst, copy->src, copy->bytes);
 }
 
 void kvh_copy_fence(void)

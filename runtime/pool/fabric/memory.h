@@ -19,15 +19,15 @@ struct kvh_piece_cursor {
  * moved. The extent holds at least the value's bytes. Any thread; a cursor is one thread's.
  */
 bool kvh_fabric_memory_put_some(const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
-				size_t bytes_max, const struct kvh_piece *next);
+                                size_t bytes_max, const struct kvh_piece *next);
 bool kvh_fabric_memory_get_some(const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
-				size_t bytes_max, const struct kvh_piece *next);
+                                size_t bytes_max, const struct kvh_piece *next);
 
 enum kvh_fabric_direction { KVH_FABRIC_PUT = 0, KVH_FABRIC_GET = 1 };
 
 /* What the calls above are made of; tests name the kernel. */
 bool kvh_fabric_memory_move(enum kvh_copy_kernel kernel, enum kvh_fabric_direction direction,
-			    const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
-			    size_t bytes_max, const struct kvh_piece *next);
+                            const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
+                            size_t bytes_max, const struct kvh_piece *next);
 
 #endif

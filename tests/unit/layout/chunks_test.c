@@ -62,10 +62,10 @@ static void the_last_chunk_of_the_longest_request_does_not_wrap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_chunk_is_named_by_the_last_hash_it_covers),
-	    cmocka_unit_test(a_chunk_that_ends_before_the_first_hash_has_none),
-	    cmocka_unit_test(every_chunk_belongs_to_exactly_one_of_put_step_ranks),
-	    cmocka_unit_test(the_last_chunk_of_the_longest_request_does_not_wrap),
+		cmocka_unit_test(a_chunk_is_named_by_the_last_hash_it_covers),
+		cmocka_unit_test(a_chunk_that_ends_before_the_first_hash_has_none),
+		cmocka_unit_test(every_chunk_belongs_to_exactly_one_of_put_step_ranks),
+		cmocka_unit_test(the_last_chunk_of_the_longest_request_does_not_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

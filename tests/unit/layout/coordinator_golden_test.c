@@ -35,7 +35,7 @@ static bool is_present(void *user, uint32_t group, uint64_t hash_index)
 static uint64_t block_tokens(const struct run *run, size_t group)
 {
 	return recorded_number(json_array_get(recorded_member(run->line, "groups"), group),
-			       "block_size");
+	                       "block_size");
 }
 
 /* Where in the recordings something differs, for the message of a failed test. */
@@ -44,12 +44,12 @@ static void differs(const struct run *run, const char *what, size_t group, uint6
 	char *text = json_dumps(run->recorded, JSON_COMPACT);
 
 	fail_msg("%s: %s, group %zu, chunk %zu: %s", recorded_text(run->line, "name"), what, group,
-		 (size_t)chunk, text);
+	         (size_t)chunk, text);
 }
 
 /* expected: a list of 0 and 1 from first_chunk on, or null for all count chunks. */
 static void check_mask(const struct run *run, const char *what, size_t group,
-		       const json_t *expected, uint64_t first_chunk, uint64_t count)
+                       const json_t *expected, uint64_t first_chunk, uint64_t count)
 {
 	const struct kvh_mask *mask = &run->masks.group[group];
 
@@ -57,7 +57,7 @@ static void check_mask(const struct run *run, const char *what, size_t group,
 		count = json_array_size(expected);
 	for (uint64_t index = 0; index < count; index++) {
 		bool wanted = json_is_null(expected) ||
-			      json_integer_value(json_array_get(expected, index)) != 0;
+		              json_integer_value(json_array_get(expected, index)) != 0;
 
 		if (kvh_mask_has(mask, first_chunk + index) != wanted)
 			differs(run, what, group, first_chunk + index);
@@ -68,7 +68,7 @@ static void check_mask(const struct run *run, const char *what, size_t group,
 }
 
 static void check_masks(const struct run *run, const char *what, const json_t *expected,
-			uint64_t start_token)
+                        uint64_t start_token)
 {
 	uint64_t token_count = recorded_number(run->recorded, "token_len");
 	size_t group_count = json_array_size(recorded_member(run->line, "groups"));
@@ -79,7 +79,7 @@ static void check_masks(const struct run *run, const char *what, const json_t *e
 		uint64_t end = token_count / block_tokens(run, group);
 
 		check_mask(run, what, group, json_array_get(expected, group), first,
-			   first < end ? end - first : 0);
+		           first < end ? end - first : 0);
 	}
 }
 
@@ -113,8 +113,8 @@ static void check_hit(struct run *run, size_t hash_count, uint64_t token_count)
 		run->present[json_integer_value(json_array_get(pair, 0))][hash_index] = true;
 	}
 	assert_int_equal(kvh_coordinator_hit(run->coordinator, &presence, hash_count, token_count,
-					     &hit_tokens, &run->masks),
-			 KVH_OK);
+	                                     &hit_tokens, &run->masks),
+	                 KVH_OK);
 	if (hit_tokens != recorded_number(run->recorded, "hit_length"))
 		differs(run, "hit_length", 0, hit_tokens);
 	check_run_masks(run, "hit_masks");
@@ -127,9 +127,9 @@ static void check_store(struct run *run, uint64_t token_count)
 	uint64_t start_token = recorded_number(store, "start_token");
 
 	assert_int_equal(kvh_store_mask(run->coordinator, token_count, start_token,
-					json_is_integer(prompt),
-					(uint64_t)json_integer_value(prompt), &run->masks),
-			 KVH_OK);
+	                                json_is_integer(prompt),
+	                                (uint64_t)json_integer_value(prompt), &run->masks),
+	                 KVH_OK);
 	check_masks(run, "store", recorded_member(store, "masks"), start_token);
 }
 
@@ -139,10 +139,10 @@ static void check_case(struct run *run, size_t hash_count)
 	uint32_t align_tokens = kvh_coordinator_align_tokens(run->coordinator);
 
 	assert_int_equal(kvh_round_down(recorded_number(run->recorded, "num_tokens"), align_tokens),
-			 recorded_number(run->recorded, "aligned_len"));
+	                 recorded_number(run->recorded, "aligned_len"));
 	check_hit(run, hash_count, token_count);
 	assert_int_equal(kvh_load_mask(run->coordinator, hash_count, token_count, &run->masks),
-			 KVH_OK);
+	                 KVH_OK);
 	check_run_masks(run, "load_masks");
 	check_store(run, token_count);
 	assert_int_equal(kvh_lookup_mask(run->coordinator, token_count, &run->masks), KVH_OK);
@@ -183,7 +183,7 @@ static void every_recorded_case_is_answered_alike(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_recorded_case_is_answered_alike),
+		cmocka_unit_test(every_recorded_case_is_answered_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

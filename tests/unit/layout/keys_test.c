@@ -21,18 +21,18 @@ static struct kvh_prefix_text composed(const struct kvh_key_parts *parts)
 static void a_key_names_prefix_model_namespace_ranks_and_group(void **state)
 {
 	struct kvh_key_parts parts = {.cache_prefix = "dep",
-				      .model = "org/m",
-				      .name_space = "@store_tp:4@store_pp:1",
-				      .tp_rank = 3,
-				      .pcp_rank = 1,
-				      .dcp_rank = 2,
-				      .pp_rank = 4,
-				      .group = 5};
+	                              .model = "org/m",
+	                              .name_space = "@store_tp:4@store_pp:1",
+	                              .tp_rank = 3,
+	                              .pcp_rank = 1,
+	                              .dcp_rank = 2,
+	                              .pp_rank = 4,
+	                              .group = 5};
 	struct kvh_prefix_text prefix = composed(&parts);
 
 	(void)state;
 	assert_string_equal(prefix.text, "dep@m@store_tp:4@store_pp:1@tp_rank:3@pcp1@dcp2@pp_rank:4"
-					 "@group:5@");
+	                                 "@group:5@");
 	assert_int_equal(prefix.text_bytes, strlen(prefix.text));
 	assert_int_equal(prefix.family_bytes, strlen("dep@m@store_tp:4@store_pp:1"));
 	parts = (struct kvh_key_parts){.cache_prefix = "", .model = "m"};
@@ -79,9 +79,9 @@ static void a_prefix_that_stores_can_not_carry_is_refused_with_words(void **stat
 	for (size_t index = 0; index < COUNT_OF(bad); index++) {
 		assert_refused(&(struct kvh_key_parts){.model = bad[index]}, "ASCII");
 		assert_refused(&(struct kvh_key_parts){.model = "m", .cache_prefix = bad[index]},
-			       "ASCII");
+		               "ASCII");
 		assert_refused(&(struct kvh_key_parts){.model = "m", .name_space = bad[index]},
-			       "ASCII");
+		               "ASCII");
 	}
 }
 
@@ -131,22 +131,22 @@ static void assert_round_trip(const struct kvh_key_parts *parts, const char *has
 static void a_key_comes_apart_whatever_signs_its_head_holds(void **state)
 {
 	static const char *const heads[] = {
-	    "dep",	 "a@b",	      "@",
-	    "@@",	 "tp_rank:1", "x@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
-	    "m@group:1", "a/b",	      ":"};
+		"dep",       "a@b",       "@",
+		"@@",        "tp_rank:1", "x@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
+		"m@group:1", "a/b",       ":"};
 	uint64_t seed = 7;
 
 	(void)state;
 	for (size_t index = 0; index < COUNT_OF(heads); index++) {
 		for (size_t draws = 0; draws < 20; draws++) {
 			struct kvh_key_parts parts = {
-			    .cache_prefix = heads[index],
-			    .model = heads[draw(&seed) % COUNT_OF(heads)],
-			    .tp_rank = (uint32_t)(draw(&seed) >> (draw(&seed) % 64)),
-			    .pcp_rank = (uint32_t)draw(&seed),
-			    .dcp_rank = UINT32_MAX,
-			    .pp_rank = (uint32_t)(draw(&seed) % 12),
-			    .group = (uint32_t)(draw(&seed) % 64)};
+				.cache_prefix = heads[index],
+				.model = heads[draw(&seed) % COUNT_OF(heads)],
+				.tp_rank = (uint32_t)(draw(&seed) >> (draw(&seed) % 64)),
+				.pcp_rank = (uint32_t)draw(&seed),
+				.dcp_rank = UINT32_MAX,
+				.pp_rank = (uint32_t)(draw(&seed) % 12),
+				.group = (uint32_t)(draw(&seed) % 64)};
 
 			assert_round_trip(&parts, "00ff");
 		}
@@ -157,28 +157,28 @@ static void a_key_comes_apart_whatever_signs_its_head_holds(void **state)
 static void text_that_compose_can_not_have_built_is_no_key(void **state)
 {
 	static const char *const bad[] = {
-	    "",
-	    "@",
-	    "ab",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@a",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@AB",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ag",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:00@ab",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:@ab",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:-1@ab",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:+1@ab",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:4294967296@ab",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:99999999999999999999@ab",
-	    "m@tp_rank:0@pcp0@dcp0@pp_rank:0@Group:0@ab",
-	    "m@tp_rank:0@pcp0@dcp0@group:0@pp_rank:0@ab",
-	    "m@tp_rank:0@pcp:0@dcp0@pp_rank:0@group:0@ab",
-	    "m@tp_rank:0@dcp0@pp_rank:0@group:0@ab",
-	    "m@tp_rank:01@pcp0@dcp0@pp_rank:0@group:0@ab",
-	    "@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
-	    "tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
-	    "m m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
-	    "m\x80@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab"};
+		"",
+		"@",
+		"ab",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@a",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@AB",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ag",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:00@ab",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:@ab",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:-1@ab",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:+1@ab",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:4294967296@ab",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:99999999999999999999@ab",
+		"m@tp_rank:0@pcp0@dcp0@pp_rank:0@Group:0@ab",
+		"m@tp_rank:0@pcp0@dcp0@group:0@pp_rank:0@ab",
+		"m@tp_rank:0@pcp:0@dcp0@pp_rank:0@group:0@ab",
+		"m@tp_rank:0@dcp0@pp_rank:0@group:0@ab",
+		"m@tp_rank:01@pcp0@dcp0@pp_rank:0@group:0@ab",
+		"@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
+		"tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
+		"m m@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
+		"m\x80@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab"};
 	struct kvh_key_spans spans;
 
 	(void)state;
@@ -188,9 +188,9 @@ static void text_that_compose_can_not_have_built_is_no_key(void **state)
 	}
 	/* A 0 inside the text is no end of it. */
 	assert_int_equal(kvh_key_parse("m\0@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab",
-				       strlen("m0@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab"),
-				       &spans),
-			 KVH_INVALID_KEY);
+	                               strlen("m0@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@ab"),
+	                               &spans),
+	                 KVH_INVALID_KEY);
 }
 
 /* proves: R-1 */
@@ -222,7 +222,7 @@ static void a_group_id_fits_exactly_or_is_not_written(void **state)
 		/* Of the exact size, so that a sanitizer sees the first byte too many. */
 		char *out = malloc(capacity ? capacity : 1);
 		kvh_status status = kvh_group_id_text(prefix.text, prefix.family_bytes, hash,
-						      sizeof(hash), out, capacity);
+		                                      sizeof(hash), out, capacity);
 
 		assert_int_equal(status, capacity < sizeof(expected) ? KVH_BUSY : KVH_OK);
 		if (status == KVH_OK)
@@ -230,7 +230,7 @@ static void a_group_id_fits_exactly_or_is_not_written(void **state)
 		free(out);
 	}
 	assert_int_equal(kvh_group_id_text(prefix.text, SIZE_MAX, hash, SIZE_MAX, NULL, 64),
-			 KVH_BUSY);
+	                 KVH_BUSY);
 }
 
 /* proves: R-3 */
@@ -252,15 +252,15 @@ static void the_family_leaves_ranks_and_group_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_key_names_prefix_model_namespace_ranks_and_group),
-	    cmocka_unit_test(only_the_last_part_of_the_models_path_counts),
-	    cmocka_unit_test(a_prefix_that_stores_can_not_carry_is_refused_with_words),
-	    cmocka_unit_test(the_longest_prefix_text_fits_and_one_byte_more_is_refused),
-	    cmocka_unit_test(a_key_comes_apart_whatever_signs_its_head_holds),
-	    cmocka_unit_test(text_that_compose_can_not_have_built_is_no_key),
-	    cmocka_unit_test(the_longest_hash_is_the_limit),
-	    cmocka_unit_test(a_group_id_fits_exactly_or_is_not_written),
-	    cmocka_unit_test(the_family_leaves_ranks_and_group_out),
+		cmocka_unit_test(a_key_names_prefix_model_namespace_ranks_and_group),
+		cmocka_unit_test(only_the_last_part_of_the_models_path_counts),
+		cmocka_unit_test(a_prefix_that_stores_can_not_carry_is_refused_with_words),
+		cmocka_unit_test(the_longest_prefix_text_fits_and_one_byte_more_is_refused),
+		cmocka_unit_test(a_key_comes_apart_whatever_signs_its_head_holds),
+		cmocka_unit_test(text_that_compose_can_not_have_built_is_no_key),
+		cmocka_unit_test(the_longest_hash_is_the_limit),
+		cmocka_unit_test(a_group_id_fits_exactly_or_is_not_written),
+		cmocka_unit_test(the_family_leaves_ranks_and_group_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

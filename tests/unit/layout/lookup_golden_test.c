@@ -30,7 +30,7 @@ struct run {
 static void differs(const struct run *run, const char *what)
 {
 	fail_msg("%s: %s, num_tokens %zu", recorded_text(run->line, "name"), what,
-		 (size_t)recorded_number(run->recorded, "num_tokens"));
+	         (size_t)recorded_number(run->recorded, "num_tokens"));
 }
 
 /* The recordings have no group with a factor, so a group with default heads stands for each. */
@@ -38,8 +38,8 @@ static void compose_prefixes(struct run *run)
 {
 	const struct kvh_group group = {.kind = KVH_ATTENTION_FULL};
 	const struct kvh_worker_config config = {
-	    .tp_size = (uint32_t)recorded_number(run->line, "tp_size"),
-	    .pp_size = (uint32_t)recorded_number(run->line, "pp_size")};
+		.tp_size = (uint32_t)recorded_number(run->line, "tp_size"),
+		.pp_size = (uint32_t)recorded_number(run->line, "pp_size")};
 	const json_t *expected = recorded_member(run->line, "lookup_key_prefixes");
 	struct kvh_sharding sharding;
 
@@ -52,16 +52,16 @@ static void compose_prefixes(struct run *run)
 		run->name_space_counts[index] = (uint32_t)count;
 		for (size_t space = 0; space < count; space++) {
 			struct kvh_key_ranks ranks =
-			    kvh_key_ranks_at(&sharding, &config, &group, space);
-			struct kvh_key_parts parts = {.cache_prefix =
-							  recorded_text(run->line, "cache_prefix"),
-						      .model = recorded_text(run->line, "model"),
-						      .name_space = sharding.name_space,
-						      .tp_rank = ranks.tp_rank,
-						      .pcp_rank = ranks.pcp_rank,
-						      .dcp_rank = ranks.dcp_rank,
-						      .pp_rank = ranks.pp_rank,
-						      .group = index};
+				kvh_key_ranks_at(&sharding, &config, &group, space);
+			struct kvh_key_parts parts = {
+				.cache_prefix = recorded_text(run->line, "cache_prefix"),
+				.model = recorded_text(run->line, "model"),
+				.name_space = sharding.name_space,
+				.tp_rank = ranks.tp_rank,
+				.pcp_rank = ranks.pcp_rank,
+				.dcp_rank = ranks.dcp_rank,
+				.pp_rank = ranks.pp_rank,
+				.group = index};
 			struct kvh_prefix_text *prefix = &run->prefixes[index][space];
 			const char *text = json_string_value(json_array_get(texts, space));
 
@@ -84,14 +84,14 @@ static bool store_has(const struct run *run, const char *key)
 }
 
 static void key_text(const struct run *run, const struct kvh_lookup_candidate *candidate, char *out,
-		     size_t out_bytes)
+                     size_t out_bytes)
 {
 	const json_t *hashes = recorded_member(run->line, "block_hashes_hex");
 
 	assert_in_range(candidate->hash_index, 0, json_array_size(hashes) - 1);
 	snprintf(out, out_bytes, "%s%s",
-		 run->prefixes[candidate->group][candidate->name_space].text,
-		 json_string_value(json_array_get(hashes, candidate->hash_index)));
+	         run->prefixes[candidate->group][candidate->name_space].text,
+	         json_string_value(json_array_get(hashes, candidate->hash_index)));
 }
 
 /* The recorded store is asked once, with everything. */
@@ -148,9 +148,9 @@ static void check_result(struct run *run)
 		const json_t *tail = json_array_get(tails, index);
 
 		if (result.tail_keys[index].group !=
-			(uint64_t)json_integer_value(json_array_get(tail, 0)) ||
+		            (uint64_t)json_integer_value(json_array_get(tail, 0)) ||
 		    result.tail_keys[index].tokens !=
-			(uint64_t)json_integer_value(json_array_get(tail, 1)))
+		            (uint64_t)json_integer_value(json_array_get(tail, 1)))
 			differs(run, "tail_key_boundaries");
 	}
 }
@@ -167,9 +167,9 @@ static void check_line(const json_t *line, void *user)
 	for (size_t index = 0; index < json_array_size(cases); index++) {
 		run->recorded = json_array_get(cases, index);
 		assert_int_equal(kvh_lookup_plan_make(&run->plan, run->coordinator,
-						      recorded_number(run->recorded, "num_tokens"),
-						      hash_count, run->name_space_counts),
-				 KVH_OK);
+		                                      recorded_number(run->recorded, "num_tokens"),
+		                                      hash_count, run->name_space_counts),
+		                 KVH_OK);
 		check_queried(run);
 		answer_all(run);
 		check_result(run);
@@ -194,7 +194,7 @@ static void every_recorded_lookup_is_answered_alike(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_recorded_lookup_is_answered_alike),
+		cmocka_unit_test(every_recorded_lookup_is_answered_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,14 +33,14 @@ static inline struct kvh_coordinator *coordinator_of(const struct kvh_coordinato
 }
 
 static inline uint64_t hit_of(const struct kvh_coordinator *coordinator, struct bit_store *store,
-			      uint64_t max_tokens, struct kvh_masks *masks)
+                              uint64_t max_tokens, struct kvh_masks *masks)
 {
 	const struct kvh_presence presence = {bit_present, store};
 	uint64_t hit_tokens = UINT64_MAX;
 
 	assert_int_equal(kvh_coordinator_hit(coordinator, &presence, store->hash_count, max_tokens,
-					     &hit_tokens, masks),
-			 KVH_OK);
+	                                     &hit_tokens, masks),
+	                 KVH_OK);
 	return hit_tokens;
 }
 
@@ -52,8 +52,8 @@ static inline struct kvh_group full_of(uint32_t block_tokens)
 static inline struct kvh_group window_of(uint32_t block_tokens, uint32_t window_tokens)
 {
 	return (struct kvh_group){.kind = KVH_ATTENTION_SLIDING_WINDOW,
-				  .block_tokens = block_tokens,
-				  .window_tokens = window_tokens};
+	                          .block_tokens = block_tokens,
+	                          .window_tokens = window_tokens};
 }
 
 static inline struct kvh_group mamba_of(uint32_t block_tokens)
@@ -64,8 +64,8 @@ static inline struct kvh_group mamba_of(uint32_t block_tokens)
 static inline struct kvh_group local_of(uint32_t block_tokens, uint32_t chunk_tokens)
 {
 	return (struct kvh_group){.kind = KVH_ATTENTION_CHUNKED_LOCAL,
-				  .block_tokens = block_tokens,
-				  .window_tokens = chunk_tokens};
+	                          .block_tokens = block_tokens,
+	                          .window_tokens = chunk_tokens};
 }
 
 #endif

@@ -90,11 +90,11 @@ static struct kvh_group group_of(const json_t *set_up, size_t index)
 	if (!window)
 		window = json_object_get(group, "window");
 	return (struct kvh_group){
-	    .kind = kind_of(recorded_text(group, "kind")),
-	    .block_tokens = (uint32_t)recorded_number(group, "block_size"),
-	    .window_tokens = (uint32_t)json_integer_value(window),
-	    .eagle = flags ? json_integer_value(flag) != 0
-			   : json_is_true(json_object_get(group, "eagle")),
+		.kind = kind_of(recorded_text(group, "kind")),
+		.block_tokens = (uint32_t)recorded_number(group, "block_size"),
+		.window_tokens = (uint32_t)json_integer_value(window),
+		.eagle = flags ? json_integer_value(flag) != 0
+	                       : json_is_true(json_object_get(group, "eagle")),
 	};
 }
 
@@ -103,14 +103,14 @@ struct kvh_coordinator *recorded_coordinator(const json_t *set_up)
 	const json_t *retention = json_object_get(set_up, "retention_interval");
 	struct kvh_group groups[KVH_GROUPS_MAX];
 	struct kvh_coordinator_config config = {
-	    .groups = groups,
-	    .group_count = json_array_size(recorded_member(set_up, "groups")),
-	    .hash_tokens = (uint32_t)recorded_number(set_up, "hash_block_size"),
-	    .lcm_tokens = (uint32_t)recorded_number(set_up, "lcm_block_size"),
-	    .partial_hits = recorded_bool(set_up, "partial_hash_hits"),
-	    .use_eagle = recorded_bool(set_up, "use_eagle"),
-	    .has_retention = json_is_integer(retention),
-	    .retention_tokens = (uint32_t)json_integer_value(retention),
+		.groups = groups,
+		.group_count = json_array_size(recorded_member(set_up, "groups")),
+		.hash_tokens = (uint32_t)recorded_number(set_up, "hash_block_size"),
+		.lcm_tokens = (uint32_t)recorded_number(set_up, "lcm_block_size"),
+		.partial_hits = recorded_bool(set_up, "partial_hash_hits"),
+		.use_eagle = recorded_bool(set_up, "use_eagle"),
+		.has_retention = json_is_integer(retention),
+		.retention_tokens = (uint32_t)json_integer_value(retention),
 	};
 	struct kvh_coordinator *coordinator = NULL;
 	struct kvh_error error = {0};

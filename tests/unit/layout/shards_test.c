@@ -10,7 +10,7 @@
 static struct kvh_group full_group(uint32_t kv_heads)
 {
 	return (struct kvh_group){
-	    .kind = KVH_ATTENTION_FULL, .block_tokens = 4, .kv_heads = kv_heads};
+		.kind = KVH_ATTENTION_FULL, .block_tokens = 4, .kv_heads = kv_heads};
 }
 
 /* proves: R-2 */
@@ -61,7 +61,7 @@ static struct choice choose(const struct kvh_worker_config *config)
 	struct kvh_error error = {0};
 
 	if (kvh_sharding_choose(config, &choice.sharding, choice.note, sizeof(choice.note),
-				&error) != KVH_OK)
+	                        &error) != KVH_OK)
 		fail_msg("%s", error.text);
 	return choice;
 }
@@ -86,17 +86,17 @@ static void shards_carry_their_format_in_the_namespace(void **state)
 {
 	struct kvh_group group = full_group(8);
 	struct kvh_worker_config config = {.groups = &group,
-					   .group_count = 1,
-					   .tp_size = 2,
-					   .store_tp_size = 4,
-					   .format = KVH_FORMAT_TP_SHARED_LBHNC};
+	                                   .group_count = 1,
+	                                   .tp_size = 2,
+	                                   .store_tp_size = 4,
+	                                   .format = KVH_FORMAT_TP_SHARED_LBHNC};
 	struct choice choice = choose(&config);
 
 	(void)state;
 	assert_int_equal(choice.sharding.format, KVH_FORMAT_TP_SHARED_LBHNC);
 	assert_int_equal(choice.sharding.shards_per_rank, 2);
 	assert_string_equal(choice.sharding.name_space,
-			    "@store_tp:4@store_pp:1@store_format:tp_shared_lbhnc");
+	                    "@store_tp:4@store_pp:1@store_format:tp_shared_lbhnc");
 	assert_string_equal(choice.note, "");
 	config.format = KVH_FORMAT_TP_SHARED_LBNHC;
 	config.pp_size = 3;
@@ -104,7 +104,7 @@ static void shards_carry_their_format_in_the_namespace(void **state)
 	choice = choose(&config);
 	assert_int_equal(choice.sharding.shards_per_rank, 1);
 	assert_string_equal(choice.sharding.name_space,
-			    "@store_tp:2@store_pp:3@store_format:tp_shared_lbnhc");
+	                    "@store_tp:2@store_pp:3@store_format:tp_shared_lbnhc");
 }
 
 static void assert_rank_local(const struct kvh_worker_config *config, const char *reason)
@@ -115,7 +115,7 @@ static void assert_rank_local(const struct kvh_worker_config *config, const char
 	assert_int_equal(choice.sharding.shards_per_rank, 1);
 	assert_int_equal(choice.sharding.store_tp_size, 2);
 	assert_string_equal(choice.sharding.name_space,
-			    "@store_tp:2@store_pp:1@store_format:rank_local");
+	                    "@store_tp:2@store_pp:1@store_format:rank_local");
 	if (!strstr(choice.note, reason) || !strstr(choice.note, "tp_shared_lbhnc"))
 		fail_msg("\"%s\" does not say \"%s\"", choice.note, reason);
 }
@@ -125,10 +125,10 @@ static void what_can_not_be_cut_is_rank_local_under_a_namespace_of_its_own(void 
 {
 	struct kvh_group groups[2] = {full_group(8), full_group(8)};
 	const struct kvh_worker_config good = {.groups = groups,
-					       .group_count = 1,
-					       .tp_size = 2,
-					       .store_tp_size = 4,
-					       .format = KVH_FORMAT_TP_SHARED_LBHNC};
+	                                       .group_count = 1,
+	                                       .tp_size = 2,
+	                                       .store_tp_size = 4,
+	                                       .format = KVH_FORMAT_TP_SHARED_LBHNC};
 	struct kvh_worker_config config = good;
 
 	(void)state;
@@ -170,7 +170,7 @@ static void assert_refused(const struct kvh_worker_config *config, const char *w
 	struct kvh_error error = {0};
 
 	assert_int_equal(kvh_sharding_choose(config, &sharding, NULL, 0, &error),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 	if (!strstr(error.text, word))
 		fail_msg("\"%s\" does not say \"%s\"", error.text, word);
 	assert_int_equal(sharding.store_tp_size, 77);
@@ -220,8 +220,9 @@ enum { TOKENS = 4, HEADS = 4, CELL_BYTES = 8, BLOCK_BYTES = TOKENS * HEADS * CEL
 
 static struct kvh_sharding shards_of(enum kvh_store_format format, uint32_t shards_per_rank)
 {
-	return (struct kvh_sharding){
-	    .format = format, .shards_per_rank = shards_per_rank, .store_tp_size = shards_per_rank};
+	return (struct kvh_sharding){.format = format,
+	                             .shards_per_rank = shards_per_rank,
+	                             .store_tp_size = shards_per_rank};
 }
 
 /* Writes what a shard's object holds of the block at base. */
@@ -229,14 +230,14 @@ static size_t gather(const struct kvh_sharding *sharding, char *base, uint32_t s
 {
 	struct kvh_group group = full_group(HEADS);
 	struct kvh_cache_region region = {
-	    .base = base, .stride_bytes = 3 * BLOCK_BYTES, .block_bytes = BLOCK_BYTES};
+		.base = base, .stride_bytes = 3 * BLOCK_BYTES, .block_bytes = BLOCK_BYTES};
 	struct kvh_segment_template templates[TOKENS];
 	size_t count = kvh_shard_template_count(sharding, &group);
 	size_t bytes = 0;
 
 	assert_in_range(count, 1, TOKENS);
 	assert_int_equal(kvh_shard_templates(sharding, &group, &region, shard, templates, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	for (size_t index = 0; index < count; index++) {
 		assert_int_equal(templates[index].stride_bytes, region.stride_bytes);
 		memcpy(object + bytes, templates[index].base, templates[index].bytes);
@@ -264,7 +265,7 @@ static void a_head_major_shard_is_one_slice_of_whole_heads(void **state)
 	}
 	for (size_t index = 0; index < COUNT_OF(shard_counts); index++) {
 		struct kvh_sharding sharding =
-		    shards_of(KVH_FORMAT_TP_SHARED_LBHNC, shard_counts[index]);
+			shards_of(KVH_FORMAT_TP_SHARED_LBHNC, shard_counts[index]);
 		size_t heads = HEADS / shard_counts[index];
 
 		for (uint32_t shard = 0; shard < shard_counts[index]; shard++) {
@@ -293,7 +294,7 @@ static void a_token_major_shard_is_one_slice_of_each_token(void **state)
 	}
 	for (size_t index = 0; index < COUNT_OF(shard_counts); index++) {
 		struct kvh_sharding sharding =
-		    shards_of(KVH_FORMAT_TP_SHARED_LBNHC, shard_counts[index]);
+			shards_of(KVH_FORMAT_TP_SHARED_LBNHC, shard_counts[index]);
 		size_t heads = HEADS / shard_counts[index];
 
 		for (uint32_t shard = 0; shard < shard_counts[index]; shard++) {
@@ -326,7 +327,7 @@ static void two_ranks_of_two_shards_write_what_four_ranks_of_one_write(void **st
 		for (size_t token = 0; token < TOKENS; token++) {
 			for (size_t head = 0; head < HEADS; head++)
 				fill_cell(halves[rank] + token * row_bytes + head * CELL_BYTES,
-					  token, rank * HEADS + head);
+				          token, rank * HEADS + head);
 		}
 	}
 	for (uint32_t rank = 0; rank < 4; rank++) {
@@ -336,14 +337,14 @@ static void two_ranks_of_two_shards_write_what_four_ranks_of_one_write(void **st
 		for (size_t token = 0; token < TOKENS; token++) {
 			for (size_t head = 0; head < HEADS / 2; head++)
 				fill_cell(quarter + token * row_bytes / 2 + head * CELL_BYTES,
-					  token, rank * HEADS / 2 + head);
+				          token, rank * HEADS / 2 + head);
 		}
 		assert_int_equal(kvh_shard_templates(&one, &group, &region, 0, &template, NULL),
-				 KVH_OK);
+		                 KVH_OK);
 		assert_int_equal(template.bytes, sizeof(quarter));
 		memcpy(from_quarter, template.base, template.bytes);
 		assert_int_equal(gather(&two, halves[rank / 2], rank % 2, from_half),
-				 sizeof(quarter));
+		                 sizeof(quarter));
 		assert_memory_equal(from_half, from_quarter, sizeof(quarter));
 		assert_int_equal(kvh_shard_key_rank(&two, rank / 2, 1, rank % 2), rank);
 		assert_int_equal(kvh_shard_key_rank(&one, rank, 1, 0), rank);
@@ -365,14 +366,14 @@ static void a_block_that_is_not_whole_heads_is_refused(void **state)
 
 		region.block_bytes = wrong[index];
 		assert_int_equal(
-		    kvh_shard_templates(&sharding, &group, &region, 1, templates, &error),
-		    KVH_INVALID_PARAMS);
+			kvh_shard_templates(&sharding, &group, &region, 1, templates, &error),
+			KVH_INVALID_PARAMS);
 		assert_non_null(strstr(error.text, "group 3"));
 	}
 	region.base = (void *)(UINTPTR_MAX - 8);
 	region.block_bytes = BLOCK_BYTES;
 	assert_int_equal(kvh_shard_templates(&sharding, &group, &region, 0, templates, NULL),
-			 KVH_INVALID_PARAMS);
+	                 KVH_INVALID_PARAMS);
 }
 
 /* proves: R-1 */
@@ -386,7 +387,7 @@ static void a_rank_local_block_is_one_segment_of_any_length(void **state)
 	(void)state;
 	assert_int_equal(kvh_shard_template_count(&sharding, &group), 1);
 	assert_int_equal(kvh_shard_templates(&sharding, &group, &region, 0, &template, NULL),
-			 KVH_OK);
+	                 KVH_OK);
 	assert_ptr_equal(template.base, &group);
 	assert_int_equal(template.stride_bytes, 64);
 	assert_int_equal(template.bytes, 7);
@@ -402,8 +403,8 @@ static bool same_ranks(struct kvh_key_ranks a, struct kvh_key_ranks b)
 
 /* The index that a lookup gives these ranks; each must have exactly one. */
 static size_t find_ranks(const struct kvh_sharding *sharding,
-			 const struct kvh_worker_config *config, const struct kvh_group *group,
-			 struct kvh_key_ranks ranks)
+                         const struct kvh_worker_config *config, const struct kvh_group *group,
+                         struct kvh_key_ranks ranks)
 {
 	size_t count = kvh_key_ranks_count(sharding, config, group);
 	size_t found = count;
@@ -433,10 +434,10 @@ static void assert_lookup_asks_what_ranks_write(struct kvh_worker_config config)
 
 		for (uint32_t shard = 0; shard < sharding.shards_per_rank; shard++) {
 			struct kvh_key_ranks ranks = {
-			    .tp_rank = kvh_shard_key_rank(&sharding, tp_rank, factor, shard),
-			    .pcp_rank = rank / config.tp_size % config.pcp_size,
-			    .dcp_rank = tp_rank % config.dcp_size,
-			    .pp_rank = rank / config.tp_size / config.pcp_size};
+				.tp_rank = kvh_shard_key_rank(&sharding, tp_rank, factor, shard),
+				.pcp_rank = rank / config.tp_size % config.pcp_size,
+				.dcp_rank = tp_rank % config.dcp_size,
+				.pp_rank = rank / config.tp_size / config.pcp_size};
 
 			written[find_ranks(&sharding, &config, group, ranks)] = true;
 		}
@@ -454,11 +455,11 @@ static void a_lookup_asks_for_exactly_the_keys_that_all_ranks_write(void **state
 	for (size_t index = 0; index < COUNT_OF(heads); index++) {
 		struct kvh_group group = full_group(heads[index]);
 		struct kvh_worker_config config = {.groups = &group,
-						   .group_count = 1,
-						   .tp_size = 4,
-						   .pp_size = 2,
-						   .pcp_size = 1,
-						   .dcp_size = 1};
+		                                   .group_count = 1,
+		                                   .tp_size = 4,
+		                                   .pp_size = 2,
+		                                   .pcp_size = 1,
+		                                   .dcp_size = 1};
 
 		assert_lookup_asks_what_ranks_write(config);
 		config.pcp_size = 3;
@@ -486,9 +487,9 @@ static void keys_of_ranks_stages_and_groups_all_differ(void **state)
 	(void)state;
 	for (uint32_t number = 0; number < COUNT_OF(texts); number++) {
 		struct kvh_key_parts parts = {.model = "m",
-					      .tp_rank = number % 4,
-					      .pp_rank = number / 4 % 2,
-					      .group = number / 8};
+		                              .tp_rank = number % 4,
+		                              .pp_rank = number / 4 % 2,
+		                              .group = number / 8};
 
 		assert_int_equal(kvh_key_compose(&parts, &texts[count], NULL), KVH_OK);
 		for (size_t other = 0; other < count; other++)
@@ -500,19 +501,19 @@ static void keys_of_ranks_stages_and_groups_all_differ(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ranks_that_hold_equal_bytes_share_a_key),
-	    cmocka_unit_test(kinds_and_context_parallelism_go_before_the_heads),
-	    cmocka_unit_test(rank_local_keys_have_no_namespace),
-	    cmocka_unit_test(shards_carry_their_format_in_the_namespace),
-	    cmocka_unit_test(what_can_not_be_cut_is_rank_local_under_a_namespace_of_its_own),
-	    cmocka_unit_test(a_geometry_that_makes_no_sense_is_refused_with_words),
-	    cmocka_unit_test(a_head_major_shard_is_one_slice_of_whole_heads),
-	    cmocka_unit_test(a_token_major_shard_is_one_slice_of_each_token),
-	    cmocka_unit_test(two_ranks_of_two_shards_write_what_four_ranks_of_one_write),
-	    cmocka_unit_test(a_block_that_is_not_whole_heads_is_refused),
-	    cmocka_unit_test(a_rank_local_block_is_one_segment_of_any_length),
-	    cmocka_unit_test(a_lookup_asks_for_exactly_the_keys_that_all_ranks_write),
-	    cmocka_unit_test(keys_of_ranks_stages_and_groups_all_differ),
+		cmocka_unit_test(ranks_that_hold_equal_bytes_share_a_key),
+		cmocka_unit_test(kinds_and_context_parallelism_go_before_the_heads),
+		cmocka_unit_test(rank_local_keys_have_no_namespace),
+		cmocka_unit_test(shards_carry_their_format_in_the_namespace),
+		cmocka_unit_test(what_can_not_be_cut_is_rank_local_under_a_namespace_of_its_own),
+		cmocka_unit_test(a_geometry_that_makes_no_sense_is_refused_with_words),
+		cmocka_unit_test(a_head_major_shard_is_one_slice_of_whole_heads),
+		cmocka_unit_test(a_token_major_shard_is_one_slice_of_each_token),
+		cmocka_unit_test(two_ranks_of_two_shards_write_what_four_ranks_of_one_write),
+		cmocka_unit_test(a_block_that_is_not_whole_heads_is_refused),
+		cmocka_unit_test(a_rank_local_block_is_one_segment_of_any_length),
+		cmocka_unit_test(a_lookup_asks_for_exactly_the_keys_that_all_ranks_write),
+		cmocka_unit_test(keys_of_ranks_stages_and_groups_all_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,14 +38,14 @@ static void expect_without_folders(const json_t *line, char *out, size_t out_byt
 static struct kvh_prefix_text compose(const json_t *args)
 {
 	struct kvh_key_parts parts = {
-	    .cache_prefix = recorded_text(args, "cache_prefix"),
-	    .model = recorded_text(args, "model_name"),
-	    .name_space = json_string_value(json_object_get(args, "store_namespace")),
-	    .tp_rank = (uint32_t)recorded_number(args, "tp_rank"),
-	    .pcp_rank = (uint32_t)recorded_number(args, "pcp_rank"),
-	    .dcp_rank = (uint32_t)recorded_number(args, "dcp_rank"),
-	    .pp_rank = (uint32_t)recorded_number(args, "pp_rank"),
-	    .group = (uint32_t)recorded_number(args, "group_id"),
+		.cache_prefix = recorded_text(args, "cache_prefix"),
+		.model = recorded_text(args, "model_name"),
+		.name_space = json_string_value(json_object_get(args, "store_namespace")),
+		.tp_rank = (uint32_t)recorded_number(args, "tp_rank"),
+		.pcp_rank = (uint32_t)recorded_number(args, "pcp_rank"),
+		.dcp_rank = (uint32_t)recorded_number(args, "dcp_rank"),
+		.pp_rank = (uint32_t)recorded_number(args, "pp_rank"),
+		.group = (uint32_t)recorded_number(args, "group_id"),
 	};
 	struct kvh_prefix_text prefix;
 
@@ -76,8 +76,8 @@ static void check_group_id(const json_t *line)
 	assert_true(kvh_hex_decode(hash_hex, strlen(hash_hex), hash));
 	expect_without_folders(line, expected, sizeof(expected));
 	assert_int_equal(kvh_group_id_text(prefix.text, prefix.family_bytes, hash,
-					   strlen(hash_hex) / 2, text, sizeof(text)),
-			 KVH_OK);
+	                                   strlen(hash_hex) / 2, text, sizeof(text)),
+	                 KVH_OK);
 	assert_string_equal(text, expected);
 }
 
@@ -106,7 +106,7 @@ static void check_chunks(const json_t *line)
 
 	for (uint64_t index = first; index < kvh_chunk_count(token_count, block_tokens); index++) {
 		struct kvh_chunk chunk =
-		    kvh_chunk_at(index, block_tokens, hash_tokens, token_count);
+			kvh_chunk_at(index, block_tokens, hash_tokens, token_count);
 		const json_t *entry = json_array_get(expected, found);
 
 		if (!is_selected(json_object_get(args, "chunk_mask"), index, first) ||
@@ -133,7 +133,7 @@ static void check_masks(const json_t *line, const struct kvh_masks *masks, uint6
 	for (size_t group = 0; group < json_array_size(groups); group++) {
 		const json_t *text = json_array_get(expected, group);
 		uint64_t block_tokens =
-		    recorded_number(json_array_get(groups, group), "block_size");
+			recorded_number(json_array_get(groups, group), "block_size");
 		uint64_t first = kvh_div_up(start_token, block_tokens);
 		uint64_t end = recorded_number(args, "token_len") / block_tokens;
 
@@ -141,7 +141,7 @@ static void check_masks(const json_t *line, const struct kvh_masks *masks, uint6
 			end = first + strlen(json_string_value(text));
 		for (uint64_t chunk = first; chunk < end; chunk++)
 			assert_int_equal(kvh_mask_has(&masks->group[group], chunk),
-					 is_selected(text, chunk, first));
+			                 is_selected(text, chunk, first));
 		assert_false(kvh_mask_has(&masks->group[group], first > end ? first : end));
 	}
 }
@@ -157,12 +157,12 @@ static void check_mask_line(const json_t *line, bool store)
 	kvh_status status;
 
 	if (store)
-		status =
-		    kvh_store_mask(coordinator, token_count, start_token, json_is_integer(prompt),
-				   (uint64_t)json_integer_value(prompt), &masks);
+		status = kvh_store_mask(coordinator, token_count, start_token,
+		                        json_is_integer(prompt),
+		                        (uint64_t)json_integer_value(prompt), &masks);
 	else
 		status = kvh_load_mask(coordinator, recorded_number(args, "num_hashes"),
-				       token_count, &masks);
+		                       token_count, &masks);
 	assert_int_equal(status, KVH_OK);
 	check_masks(line, &masks, start_token);
 	kvh_masks_fini(&masks);
@@ -209,7 +209,7 @@ static void recorded_vectors_are_answered_alike(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(recorded_vectors_are_answered_alike),
+		cmocka_unit_test(recorded_vectors_are_answered_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

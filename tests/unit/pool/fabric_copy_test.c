@@ -40,15 +40,16 @@ static void fill_pattern(unsigned char *bytes, size_t count)
 
 /* Copies to canary + dst_shift and checks that memory; room: bytes of dst that were filled. */
 static void check_copy(enum kvh_copy_kernel kernel, unsigned char *dst, size_t dst_shift,
-		       const unsigned char *src, size_t bytes)
+                       const unsigned char *src, size_t bytes)
 {
 	unsigned char canary[CANARY_BYTES + LINE_BYTES];
 	unsigned char *to = dst + CANARY_BYTES + dst_shift;
-	const struct kvh_copy_ahead ahead = {src, bytes};
+	const struct kvh_copy copy = {to, src, bytes};
+	const struct kvh_copy ahead = {to + 1, src, bytes};
 
 	memset(canary, CANARY, sizeof(canary));
 	memset(to - CANARY_BYTES, CANARY, bytes + 2 * CANARY_BYTES);
-	kvh_copy_bytes(kernel, to, src, bytes, ahead);
+	kvh_copy_bytes(kernel, &copy, &ahead);
 	kvh_copy_fence();
 	if (memcmp(to, src, bytes) != 0 || memcmp(to - CANARY_BYTES, canary, CANARY_BYTES) != 0 ||
 	    memcmp(to + bytes, canary, CANARY_BYTES) != 0)
@@ -69,7 +70,7 @@ static void each_kernel_copies_every_length_at_every_alignment(void **state)
 			/* Every source alignment comes with every destination alignment. */
 			for (size_t shift = 0; shift < LINE_BYTES; shift++)
 				check_copy(kernels[k], dst, shift,
-					   src + (shift + bytes) % LINE_BYTES, bytes);
+				           src + (shift + bytes) % LINE_BYTES, bytes);
 		}
 	}
 	free(dst);
@@ -89,7 +90,7 @@ static void each_kernel_copies_lengths_around_whole_runs(void **state)
 		for (size_t runs = 1; runs < BIG_BYTES / 4096; runs++) {
 			for (size_t bytes = runs * 4096 - 130; bytes <= runs * 4096 + 130; bytes++)
 				check_copy(kernels[k], dst, bytes % LINE_BYTES,
-					   src + bytes * 7 % LINE_BYTES, bytes);
+				           src + bytes * 7 % LINE_BYTES, bytes);
 		}
 	}
 	free(dst);
@@ -101,7 +102,7 @@ static unsigned char *guarded_end(size_t pages)
 {
 	size_t page_bytes = 4096;
 	unsigned char *map = mmap(NULL, (pages + 1) * page_bytes, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(map != MAP_FAILED);
 	assert_int_equal(mprotect(map + pages * page_bytes, page_bytes, PROT_NONE), 0);
@@ -120,9 +121,10 @@ static void each_kernel_stays_before_an_unmapped_page(void **state)
 			continue;
 		for (size_t bytes = 1; bytes <= 2 * 4096; bytes++) {
 			/* Also the fetch ahead may point past the end. */
-			const struct kvh_copy_ahead ahead = {src_end, LINE_BYTES};
+			const struct kvh_copy ahead = {dst_end + 1, src_end, LINE_BYTES};
+			const struct kvh_copy copy = {dst_end - bytes, src_end - bytes, bytes};
 
-			kvh_copy_bytes(kernels[k], dst_end - bytes, src_end - bytes, bytes, ahead);
+			kvh_copy_bytes(kernels[k], &copy, &ahead);
 			assert_memory_equal(dst_end - bytes, src_end - bytes, bytes);
 		}
 	}
@@ -140,10 +142,10 @@ static void the_best_kernel_runs_here(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(each_kernel_copies_every_length_at_every_alignment),
-	    cmocka_unit_test(each_kernel_copies_lengths_around_whole_runs),
-	    cmocka_unit_test(each_kernel_stays_before_an_unmapped_page),
-	    cmocka_unit_test(the_best_kernel_runs_here),
+		cmocka_unit_test(each_kernel_copies_every_length_at_every_alignment),
+		cmocka_unit_test(each_kernel_copies_lengths_around_whole_runs),
+		cmocka_unit_test(each_kernel_stays_before_an_unmapped_page),
+		cmocka_unit_test(the_best_kernel_runs_here),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,8 +27,8 @@ struct subject {
 	struct kvh_segment segments[SEGMENTS_MAX];
 	struct kvh_value value;
 	size_t bytes;
-	unsigned char *engine;	 /* ENGINE_BYTES; canaries between the segments */
-	unsigned char *extent;	 /* EXTENT_BYTES; canaries before and behind the payload */
+	unsigned char *engine;   /* ENGINE_BYTES; canaries between the segments */
+	unsigned char *extent;   /* EXTENT_BYTES; canaries before and behind the payload */
 	unsigned char *expected; /* EXTENT_BYTES */
 	uint64_t random_state;
 };
@@ -131,7 +131,7 @@ static void scatter(const struct subject *subject, unsigned char *engine, const 
 
 /* Moves the whole subject in steps; the next piece is itself. */
 static void move_in_steps(struct subject *subject, enum kvh_copy_kernel kernel,
-			  enum kvh_fabric_direction direction)
+                          enum kvh_fabric_direction direction)
 {
 	const struct kvh_piece piece = {payload_of(subject->extent), &subject->value};
 	struct kvh_piece_cursor cursor = {0};
@@ -143,7 +143,7 @@ static void move_in_steps(struct subject *subject, enum kvh_copy_kernel kernel,
 		size_t before_bytes = cursor.extent_done_bytes;
 
 		is_done = kvh_fabric_memory_move(kernel, direction, &piece, &cursor, bytes_max,
-						 next_random(subject) % 2 ? &piece : NULL);
+		                                 next_random(subject) % 2 ? &piece : NULL);
 		assert_true(cursor.extent_done_bytes - before_bytes <= bytes_max);
 		assert_true(is_done || cursor.extent_done_bytes - before_bytes == bytes_max);
 	}
@@ -213,8 +213,8 @@ static void a_layout_moves_the_same_bytes_as_its_segment_list(void **state)
 	fill_random(subject, subject->engine, ENGINE_BYTES);
 	assert_int_equal(kvh_store_open("null:", NULL, &store, NULL), KVH_OK);
 	assert_int_equal(kvh_store_register(store, subject->engine, ENGINE_BYTES, KVH_MEMORY_HOST,
-					    &region, NULL),
-			 KVH_OK);
+	                                    &region, NULL),
+	                 KVH_OK);
 	subject->value = (struct kvh_value){.segments = subject->segments, .segment_count = 5};
 	for (size_t i = 0; i < 5; i++) {
 		templates[i] = (struct kvh_segment_template){base, lengths[i] + i, lengths[i]};
@@ -227,21 +227,22 @@ static void a_layout_moves_the_same_bytes_as_its_segment_list(void **state)
 		const struct kvh_piece piece = {subject->extent, &value};
 
 		for (size_t i = 0; i < 5; i++)
-			subject->segments[i] = (struct kvh_segment){
-			    (unsigned char *)templates[i].base + block * templates[i].stride_bytes,
-			    lengths[i]};
+			subject->segments[i] =
+				(struct kvh_segment){(unsigned char *)templates[i].base +
+			                                     block * templates[i].stride_bytes,
+			                             lengths[i]};
 		gather(subject, subject->expected);
 		kvh_fabric_memory_put(&piece, NULL);
 		kvh_fabric_memory_fence();
 		assert_memory_equal(subject->extent, subject->expected,
-				    kvh_layout_value_bytes(layout));
+		                    kvh_layout_value_bytes(layout));
 		for (size_t i = 0; i < 5; i++)
 			memset(subject->segments[i].addr, 0, lengths[i]);
 		kvh_fabric_memory_get(&piece, &piece);
 		kvh_fabric_memory_fence();
 		gather(subject, subject->extent);
 		assert_memory_equal(subject->extent, subject->expected,
-				    kvh_layout_value_bytes(layout));
+		                    kvh_layout_value_bytes(layout));
 	}
 	kvh_layout_destroy(layout);
 	assert_int_equal(kvh_store_close(store, 0), KVH_OK);
@@ -250,12 +251,13 @@ static void a_layout_moves_the_same_bytes_as_its_segment_list(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(put_gathers_the_segments_and_touches_nothing_else,
-					    subject_setup, subject_teardown),
-	    cmocka_unit_test_setup_teardown(get_scatters_to_the_segments_and_touches_nothing_else,
-					    subject_setup, subject_teardown),
-	    cmocka_unit_test_setup_teardown(a_layout_moves_the_same_bytes_as_its_segment_list,
-					    subject_setup, subject_teardown),
+		cmocka_unit_test_setup_teardown(put_gathers_the_segments_and_touches_nothing_else,
+	                                        subject_setup, subject_teardown),
+		cmocka_unit_test_setup_teardown(
+			get_scatters_to_the_segments_and_touches_nothing_else, subject_setup,
+			subject_teardown),
+		cmocka_unit_test_setup_teardown(a_layout_moves_the_same_bytes_as_its_segment_list,
+	                                        subject_setup, subject_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,6 +96,7 @@ static void look_up(struct round *round, uint64_t number)
 	                                  .token_count = ORACLE_CHUNKS_MAX * RIG_BLOCK_TOKENS,
 	                                  .hashes = hashes[0],
 	                                  .hash_count = ORACLE_CHUNKS_MAX};
+	kvh_status status;
 
 	memset(hashes, 0x5a, sizeof(hashes));
 	for (size_t i = 0; i < ORACLE_CHUNKS_MAX; i++) {
@@ -103,7 +104,9 @@ static void look_up(struct round *round, uint64_t number)
 
 		memcpy(hashes[i], &word, sizeof(word));
 	}
-	assert_int_equal(kvh_worker_lookup(rig_worker(round->rig), &lookup, &result, NULL), KVH_OK);
+	status = kvh_worker_lookup(rig_worker(round->rig), &lookup, &result, NULL);
+	/* The mischief goes on while the worker closes. */
+	assert_true(status == KVH_OK || status == KVH_CLOSED);
 	assert_true(result.hit_tokens <= lookup.token_count);
 	assert_int_equal(result.hit_tokens % RIG_BLOCK_TOKENS, 0);
 }

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stored keys: raw bytes or a digest with the text beside the payload (S-12). */
+#include "pool/core/keys.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+enum {
+	STORED_BYTES = 32,
+	LENGTH_AT = 31, /* of a prefix with any length */
+	ANY_RAW_BYTES_MAX = 31,
+	ANY_DIGEST = 255,
+	DIGEST_BYTES = 16
+};
+
+uint64_t kvh_stored_hash(const struct kvh_area *area, const uint64_t word[KVH_STORED_WORDS],
+                         uint32_t prefix_id, uint64_t hash_mask)
+{
+	/* The epoch keeps an order of keys from meeting the same buckets in every pool. */
+	const uint64_t words[] = {word[0], word[1],   word[2],
+	                          word[3], prefix_id, area->super->epoch};
+
+	return kvh_hash64(words, sizeof(words)) & hash_mask;
+}
+
+static uint32_t prefix_hash_bytes(const struct kvh_area *area, uint32_t prefix_id)
+{
+	return area->fixed->prefixes[prefix_id].hash_bytes;
+}
+
+static void digest(const struct kvh_key *key, unsigned char bytes[STORED_BYTES],
+                   struct kvh_stored_key *stored)
+{
+	struct kvh_hash128 hash = kvh_hash128(key->hash, key->hash_bytes);
+
+	memcpy(bytes, &hash.low, sizeof(hash.low));
+	memcpy(bytes + sizeof(hash.low), &hash.high, sizeof(hash.high));
+	memcpy(bytes + DIGEST_BYTES, &key->hash_bytes, sizeof(key->hash_bytes));
+	stored->text_bytes = key->hash_bytes;
+	stored->text = key->hash;
+}
+
+void kvh_stored_key_make(const struct kvh_area *area, const struct kvh_key *key, uint64_t hash_mask,
+                         struct kvh_stored_key *stored)
+{
+	unsigned char bytes[STORED_BYTES] = {0};
+	bool any = prefix_hash_bytes(area, key->prefix_id) == 0;
+
+	stored->likely_slot = KVH_NONE;
+	stored->text_bytes = 0;
+	stored->text = NULL;
+	if (key->hash_bytes > (any ? ANY_RAW_BYTES_MAX : STORED_BYTES))
+		digest(key, bytes, stored);
+	else if (key->hash_bytes == STORED_BYTES)
+		memcpy(bytes, key->hash,
+		       STORED_BYTES); /* the usual length, known to the compiler */
+	else
+		memcpy(bytes, key->hash, key->hash_bytes);
+	if (any)
+		bytes[LENGTH_AT] = stored->text_bytes ? ANY_DIGEST : (unsigned char)key->hash_bytes;
+	memcpy(stored->word, bytes, sizeof(bytes));
+	stored->prefix_id = key->prefix_id;
+	stored->hash = kvh_stored_hash(area, stored->word, key->prefix_id, hash_mask);
+}
+
+static void slot_bytes(const struct kvh_slot *slot, unsigned char bytes[STORED_BYTES])
+{
+	for (unsigned i = 0; i < KVH_STORED_WORDS; i++) {
+		uint64_t word = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
+
+		memcpy(bytes + i * sizeof(word), &word, sizeof(word));
+	}
+}
+
+static bool is_digest(const struct kvh_area *area, const struct kvh_slot *slot,
+                      const unsigned char bytes[STORED_BYTES])
+{
+	uint32_t prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed);
+	uint32_t hash_bytes = prefix_hash_bytes(area, prefix_id);
+
+	return hash_bytes ? hash_bytes > STORED_BYTES : bytes[LENGTH_AT] == ANY_DIGEST;
+}
+
+uint32_t kvh_slot_text_bytes(const struct kvh_area *area, const struct kvh_slot *slot)
+{
+	unsigned char bytes[STORED_BYTES];
+	uint32_t text_bytes;
+
+	slot_bytes(slot, bytes);
+	if (!is_digest(area, slot, bytes))
+		return 0;
+	memcpy(&text_bytes, bytes + DIGEST_BYTES, sizeof(text_bytes));
+	return text_bytes;
+}
+
+static const unsigned char *slot_text(const struct kvh_area *area, const struct kvh_slot *slot)
+{
+	return kvh_area_extent(area,
+	                       atomic_load_explicit(&slot->extent_unit, memory_order_relaxed)) +
+	       atomic_load_explicit(&slot->length_bytes, memory_order_relaxed);
+}
+
+bool kvh_slot_has_text(const struct kvh_area *area, const struct kvh_slot *slot,
+                       const struct kvh_stored_key *key)
+{
+	/* Their digests are equal, and with them the lengths. */
+	return !key->text_bytes || memcmp(slot_text(area, slot), key->text, key->text_bytes) == 0;
+}
+
+void kvh_slot_key(const struct kvh_area *area, const struct kvh_slot *slot,
+                  struct kvh_evicted_key *key)
+{
+	unsigned char bytes[STORED_BYTES];
+	uint32_t text_bytes = kvh_slot_text_bytes(area, slot);
+
+	slot_bytes(slot, bytes);
+	*key = (struct kvh_evicted_key){
+		.prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed)};
+	key->hash_bytes = prefix_hash_bytes(area, key->prefix_id);
+	if (text_bytes) {
+		key->hash_bytes = text_bytes;
+		if (text_bytes <= STORED_BYTES)
+			memcpy(key->hash, slot_text(area, slot), text_bytes);
+		else
+			memcpy(key->hash, bytes, DIGEST_BYTES);
+		return;
+	}
+	if (key->hash_bytes == 0) {
+		key->hash_bytes = bytes[LENGTH_AT];
+		bytes[LENGTH_AT] = 0;
+	}
+	memcpy(key->hash, bytes, key->hash_bytes);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rebuild: everything derived, from the truth alone (S-7). Whoever stopped in the middle of a turn,
+ * or of a rebuild, left slots in one of their states: that is all this looks at (S-23).
+ */
+#include "pool/core/find.h"
+#include "pool/core/index.h"
+#include "pool/core/prefixes.h"
+#include "pool/core/ring.h"
+#include "pool/core/sessions.h"
+#include "pool/core/spans.h"
+#include "pool/core/victims.h"
+
+#define DMA_QUARANTINE_NS UINT64_C(10000000000)
+
+#define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
+#define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
+
+static void reset_index(struct kvh_area *area)
+{
+	for (uint32_t i = 0; i < area->geometry.bucket_count; i++) {
+		struct kvh_bucket *bucket = &area->buckets[i];
+
+		/* Reads alone don't touch fresh memory. */
+		for (unsigned k = 0; k < KVH_BUCKET_ENTRIES; k++)
+			if (LOAD(bucket->entry[k]))
+				STORE(bucket->entry[k], 0);
+		if (LOAD(bucket->overflow))
+			STORE(bucket->overflow, 0);
+	}
+}
+
+static void reset_derived(struct kvh_core *core) KVH_REQUIRES(kvh_role_pool)
+{
+	struct kvh_area *area = &core->area;
+
+	reset_index(area);
+	kvh_spans_reset(area);
+	kvh_prefixes_reset(area);
+	kvh_victims_reset(area);
+	STORE(area->fixed->tally.free_slot, KVH_NONE);
+	STORE(area->fixed->tally.used_slots, 0);
+	STORE(area->super->slots_ever, kvh_slots_ever(area));
+	for (uint32_t i = 0; i < KVH_SESSIONS_MAX; i++)
+		STORE(area->fixed->sessions[i].reserved_slots, 0);
+}
+
+/* Whether the fields of a slot in use can be believed, extent and text in bounds (S-15). */
+static bool record_is_good(const struct kvh_area *area, const struct kvh_slot *slot, uint64_t ctl)
+{
+	uint64_t bytes = LOAD(slot->length_bytes);
+	uint32_t units;
+
+	if (LOAD(slot->check) != kvh_slot_check(slot, kvh_ctl_generation(ctl)) ||
+	    LOAD(slot->prefix_id) >= LOAD(area->super->prefix_count) ||
+	    kvh_slot_text_bytes(area, slot) > KVH_KEY_HASH_BYTES_MAX)
+		return false;
+	units = kvh_units_of(area, bytes + kvh_slot_text_bytes(area, slot));
+	return units <= area->geometry.unit_count &&
+	       LOAD(slot->extent_unit) <= area->geometry.unit_count - units;
+}
+
+static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
+                       struct kvh_stored_key *key)
+{
+	for (unsigned i = 0; i < KVH_STORED_WORDS; i++)
+		key->word[i] = LOAD(slot->word[i]);
+	key->prefix_id = LOAD(slot->prefix_id);
+	key->hash = kvh_stored_hash(&core->area, key->word, key->prefix_id, core->hash_mask);
+	key->likely_slot = KVH_NONE;
+	key->text_bytes = kvh_slot_text_bytes(&core->area, slot);
+	key->text =
+		kvh_area_extent(&core->area, LOAD(slot->extent_unit)) + LOAD(slot->length_bytes);
+}
+
+/* The slot keeps its extent. False: its record is bad, or another slot has its key or extent. */
+static bool adopt(struct kvh_core *core, uint32_t index, uint64_t ctl, bool indexed)
+	KVH_REQUIRES(kvh_role_pool)
+{
+	struct kvh_area *area = &core->area;
+	struct kvh_slot *slot = &area->slots[index];
+	struct kvh_stored_key key;
+	uint32_t unit = LOAD(slot->extent_unit);
+	uint64_t other, extent_bytes;
+
+	if (!record_is_good(area, slot, ctl))
+		return false;
+	stored_key(core, slot, &key);
+	if (indexed && kvh_find_locked(core, &key, &other) != KVH_NONE)
+		return false;
+	if (!kvh_extent_claim(
+		    area, unit,
+		    kvh_units_of(area, (uint64_t)LOAD(slot->length_bytes) + key.text_bytes), index))
+		return false;
+	if (indexed)
+		kvh_index_insert(area, key.hash, index);
+	extent_bytes =
+		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
+	kvh_count64(&area->fixed->prefix_states[key.prefix_id].used_bytes, extent_bytes);
+	kvh_count32(&area->fixed->tally.used_slots, 1);
+	return true;
+}
+
+static bool in_quarantine(const struct kvh_area *area, uint64_t ctl, uint64_t now_ns)
+{
+	uint32_t owner = kvh_ctl_owner(ctl);
+	uint64_t dead_ns;
+
+	if (!(kvh_ctl_flags(ctl) & KVH_SLOT_DMA) || owner == 0 || owner > KVH_SESSIONS_MAX)
+		return false;
+	dead_ns = LOAD(area->fixed->sessions[owner - 1].dead_ns);
+	return dead_ns && now_ns < dead_ns + DMA_QUARANTINE_NS;
+}
+
+static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl, uint64_t now_ns)
+	KVH_REQUIRES(kvh_role_pool)
+{
+	bool live = kvh_owner_is_live(&core->area, ctl);
+
+	/* A dead writer's key is free, its extent only when no device writes any more. */
+	if ((!live && !in_quarantine(&core->area, ctl, now_ns)) || !adopt(core, index, ctl, live))
+		return false;
+	atomic_fetch_add_explicit(
+		&core->area.fixed->sessions[kvh_ctl_owner(ctl) - 1].reserved_slots, 1,
+		memory_order_relaxed);
+	return true;
+}
+
+/* False: the slot is to be FREE. */
+static bool rebuild_slot(struct kvh_core *core, uint32_t index, uint64_t now_ns)
+	KVH_REQUIRES(kvh_role_pool)
+{
+	struct kvh_area *area = &core->area;
+	struct kvh_slot *slot = &area->slots[index];
+	uint64_t ctl = LOAD(slot->ctl);
+	bool good;
+
+	switch (kvh_ctl_state(ctl)) {
+	case KVH_SLOT_RESERVED:
+		return rebuild_reserved(core, index, ctl, now_ns);
+	case KVH_SLOT_DYING:
+		if (!record_is_good(area, slot, ctl))
+			break;
+		if (!kvh_slot_is_pinned(area, index)) {
+			/* Perhaps a second time: at least once (S-13). */
+			kvh_ring_push(area, slot);
+			return false;
+		}
+		ctl = kvh_ctl_with_state(ctl, KVH_SLOT_VALID);
+		atomic_store(&slot->ctl, ctl);
+		/* fall through */
+	case KVH_SLOT_VALID:
+		good = adopt(core, index, ctl, true);
+		if (good)
+			return true;
+		break;
+	default:
+		break;
+	}
+	kvh_count64(&area->fixed->tally.dropped_slots, 1);
+	return false;
+}
+
+static void chain_free(struct kvh_area *area, uint32_t index)
+{
+	STORE(area->links[index].next, LOAD(area->fixed->tally.free_slot));
+	STORE(area->fixed->tally.free_slot, index);
+}
+
+void kvh_core_rebuild(struct kvh_core *core, uint64_t now_ns)
+{
+	struct kvh_area *area = &core->area;
+	uint64_t counter = LOAD(area->super->rebuild_counter) | 1;
+
+	atomic_store(&area->super->rebuild_counter, counter);
+	reset_derived(core);
+	for (uint32_t i = kvh_slots_ever(area); i-- > 0;) {
+		uint64_t ctl = LOAD(area->slots[i].ctl);
+
+		if (kvh_ctl_state(ctl) != KVH_SLOT_FREE && rebuild_slot(core, i, now_ns))
+			continue;
+		if (kvh_ctl_state(ctl) != KVH_SLOT_FREE)
+			atomic_store(&area->slots[i].ctl, kvh_ctl_free(ctl));
+		chain_free(area, i);
+	}
+	kvh_spans_settle(area);
+	atomic_store(&area->super->rebuild_counter, counter + 1);
+}
+
+/* ---- sessions that ended --------------------------------------------------------------- */
+
+void kvh_core_session_dies(struct kvh_core *core, uint32_t session, uint64_t now_ns)
+{
+	atomic_store(&core->area.fixed->sessions[session].dead_ns, now_ns);
+	atomic_fetch_and(&core->area.super->live_sessions[session / 64],
+	                 ~(UINT64_C(1) << session % 64));
+}
+
+/* Its reservations that can go now; *held counts those that can't yet. Without the lock. */
+static size_t find_reserved(struct kvh_core *core, uint32_t session, uint64_t now_ns,
+                            struct kvh_core_ref refs[KVH_TURN_KEYS_MAX], size_t *held)
+{
+	size_t count = 0;
+
+	*held = 0;
+	for (uint32_t i = 0; i < kvh_slots_ever(&core->area) && count < KVH_TURN_KEYS_MAX; i++) {
+		uint64_t ctl = atomic_load(&core->area.slots[i].ctl);
+
+		if (kvh_ctl_state(ctl) != KVH_SLOT_RESERVED || kvh_ctl_owner(ctl) != session + 1)
+			continue;
+		if (in_quarantine(&core->area, ctl, now_ns))
+			++*held;
+		else
+			refs[count++] = (struct kvh_core_ref){.slot = i, .ctl = ctl};
+	}
+	return count;
+}
+
+static void drop_pins(struct kvh_area *area, uint32_t session)
+{
+	for (uint32_t block = 0; block < KVH_PIN_BLOCKS; block++)
+		for (unsigned i = 0; i < KVH_TURN_KEYS_MAX; i++)
+			STORE(kvh_pin_block(area, session, block)->slot_plus_1[i], 0);
+	STORE(area->fixed->sessions[session].blocks_used, 0);
+}
+
+bool kvh_core_reap(struct kvh_core *core, uint32_t session, uint64_t now_ns,
+                   kvh_deadline deadline_ns)
+{
+	struct kvh_core_ref refs[KVH_TURN_KEYS_MAX];
+	kvh_status statuses[KVH_TURN_KEYS_MAX];
+	size_t held, count = find_reserved(core, session, now_ns, refs, &held);
+
+	if (!kvh_core_abort(core, refs, count, deadline_ns, statuses))
+		return false;
+	if (count == KVH_TURN_KEYS_MAX || held)
+		return false;
+	drop_pins(&core->area, session);
+	atomic_store(&core->area.fixed->sessions[session].serial, 0);
+	return true;
+}

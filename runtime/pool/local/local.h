@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A store over a core in this machine's memory: what its parts share. */
+#ifndef KVH_POOL_LOCAL_LOCAL_H
+#define KVH_POOL_LOCAL_LOCAL_H
+
+#include <kvhold/store_ops.h>
+
+#include "pool/core/core.h"
+
+enum {
+	/* Bytes copied between two looks at the clock and the cancel flag. */
+	KVH_LOCAL_STEP_BYTES = 16 << 20,
+	/* A step takes 16 ms at 1 GB/s; the rest is for a scan for victims and a busy machine. */
+	KVH_LOCAL_STOP_MS = 100
+};
+
+/* How long a caller sleeps before it looks again: for a reader, a writer, a scan. */
+#define KVH_LOCAL_NAP_NS UINT64_C(100000)
+
+struct kvh_local {
+	struct kvh_core core;
+	const struct kvh_env *env;
+	struct kvh_mutex *mutex; /* the core's lock */
+	void *memory;
+	size_t memory_bytes;
+	struct kvh_log log;
+};
+
+static inline uint64_t kvh_local_now_unit(const struct kvh_local *local)
+{
+	return kvh_time_unit(kvh_now_ns(local->env));
+}
+
+static inline void kvh_local_nap(const struct kvh_local *local)
+{
+	local->env->ops->sleep_ns(local->env->ctx, KVH_LOCAL_NAP_NS);
+}
+
+/* KVH_OK: go on. call: as a backend gets it, NULL allowed. */
+kvh_status kvh_local_stop(const struct kvh_local *local, const struct kvh_call *call);
+static inline kvh_deadline kvh_local_deadline(const struct kvh_call *call)
+{
+	return call ? call->deadline_ns : 0;
+}
+
+/* Bytes of a value. UINT64_MAX: no sum fits. */
+uint64_t kvh_local_value_bytes(const struct kvh_value *value);
+
+kvh_status kvh_local_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
+                            const struct kvh_call *call);
+kvh_status kvh_local_put(void *self, const struct kvh_batch *batch,
+                         const struct kvh_put_options *options, const struct kvh_call *call);
+kvh_status kvh_local_get(void *self, const struct kvh_batch *batch, const struct kvh_call *call);
+kvh_status kvh_local_commit(void *self, const struct kvh_token *tokens, size_t count,
+                            struct kvh_result *results);
+kvh_status kvh_local_abort(void *self, const struct kvh_token *tokens, size_t count,
+                           struct kvh_result *results);
+
+#endif

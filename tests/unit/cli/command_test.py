@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command as a user meets it: exit codes, words for mistakes, help, JSON, the report, and that
+the demo finds what is wrong. command_test.py COMMAND VERSION FOLDER"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND, VERSION, FOLDER = sys.argv[1:4]
+OK, FAILURE, USAGE, ENVIRONMENT = 0, 1, 2, 3
+# Smaller than what 120 requests save (about 500 MiB), so that blocks are evicted.
+SMALL = ("--requests", "120", "--store", "local:?size=128MiB", "--time-limit", "0")
+
+
+def kvhold(*arguments, cwd=None):
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=250,
+                          cwd=cwd or FOLDER, check=False)
+
+
+class Mistakes(unittest.TestCase):
+    def expect(self, arguments, code, *words):
+        done = kvhold(*arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_no_command_lists_them(self):
+        self.expect([], USAGE, "usage: kvhold", "demo", "doctor", "version")
+
+    def test_unknown_command_names_the_nearest(self):
+        self.expect(["demmo"], USAGE, "unknown command 'demmo'", "did you mean 'demo'?")
+
+    def test_unknown_command_far_from_all_points_to_the_help(self):
+        self.expect(["bandwidth"], USAGE, "'kvhold --help' lists them")
+
+    def test_unknown_option_names_the_nearest(self):
+        self.expect(["demo", "--request-s", "3"], USAGE, "did you mean '--requests'?")
+
+    def test_missing_value(self):
+        self.expect(["demo", "--seed"], USAGE, "'--seed' needs a value")
+
+    def test_value_for_an_option_without(self):
+        self.expect(["demo", "--no-neighbour=1"], USAGE, "takes no value")
+
+    def test_numbers_out_of_range(self):
+        for option, value in (("--requests", "0"), ("--ranks", "9"), ("--ranks", "0"),
+                              ("--seed", "-1"), ("--time-limit", "1.5"), ("--requests", "x")):
+            self.expect(["demo", option, value], USAGE, f"{option} {value}: a whole number from")
+
+    def test_left_over_argument(self):
+        self.expect(["demo", "trace.jsonl"], USAGE, "unexpected argument 'trace.jsonl'")
+        self.expect(["version", "x"], USAGE, "unexpected argument 'x'")
+
+    def test_trace_that_is_not_there(self):
+        self.expect(["demo", "--trace", "/nowhere/t"], USAGE, "/nowhere/t: can't be opened")
+
+    def test_damaged_trace_is_named_with_its_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "t.jsonl"
+            path.write_text('{"timestamp": 0, "input_length": 1, "output_length": 1, '
+                            '"hash_ids": [1]}\n{"timestamp": 0, "input_length": 1}\n')
+            self.expect(["demo", "--trace", str(path)], USAGE, f"{path}:2: ")
+
+    def test_request_larger_than_the_engine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "t.jsonl"
+            ids = list(range(2000))
+            path.write_text(json.dumps({"timestamp": 0, "input_length": 512 * 2000,
+                                        "output_length": 1, "hash_ids": ids}))
+            self.expect(["demo", "--trace", str(path)], USAGE, "request 1 of the trace")
+
+    def test_unknown_store(self):
+        self.expect(["demo", "--store", "lokal:"], USAGE, "--store lokal:")
+
+
+class Words(unittest.TestCase):
+    def test_help_of_the_whole_and_of_each_command(self):
+        done = kvhold("--help")
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        listed = done.stdout.split("commands:\n")[1].split("\n\n")[0]
+        for line in listed.splitlines():
+            done = kvhold(line.split()[0], "--help")
+            self.assertEqual((done.returncode, done.stderr), (OK, ""))
+            self.assertIn("usage: kvhold " + line.split()[0], done.stdout)
+
+    def test_version(self):
+        for arguments in (["version"], ["--version"]):
+            done = kvhold(*arguments)
+            self.assertEqual(done.returncode, OK)
+            self.assertIn(VERSION, done.stdout)
+
+    def test_doctor_finds_the_local_store(self):
+        done = kvhold("doctor")
+        self.assertEqual(done.returncode, OK, done.stdout)
+        self.assertIn("ready", done.stdout)
+        answer = json.loads(kvhold("doctor", "--json").stdout)
+        self.assertTrue(answer["ok"])
+        self.assertIn("local:", [finding["name"] for finding in answer["findings"]])
+
+
+class Demo(unittest.TestCase):
+    def run_json(self, *arguments):
+        done = kvhold("demo", *SMALL, "--json", "-", "--report", "", *arguments)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        # No terminal, no progress.
+        self.assertEqual(done.stderr, "")
+        return json.loads(done.stdout)
+
+    def test_every_request_finishes_and_every_byte_is_right(self):
+        answer = self.run_json()
+        self.assertTrue(answer["ok"])
+        self.assertEqual(answer["requests"]["finished"], 120)
+        self.assertGreater(answer["requests"]["preemptions"], 0)
+        self.assertEqual(answer["checks"]["wrong_blocks"], 0)
+        self.assertEqual(answer["checks"]["broken_promises"], 0)
+        self.assertGreater(answer["store"]["evicted_keys"], 0)
+        self.assertGreater(answer["store"]["pressure_episodes"], 0)
+        self.assertLess(answer["store"]["capacity_bytes"], answer["store"]["working_set_bytes"])
+
+    def test_without_the_neighbour_nothing_meets_no_space(self):
+        answer = self.run_json("--no-neighbour")
+        self.assertEqual(answer["store"]["pressure_episodes"], 0)
+        self.assertEqual(answer["store"]["no_space_keys"], 0)
+
+    def test_one_rank_and_many_ranks(self):
+        for ranks in (1, 3):
+            answer = self.run_json("--ranks", str(ranks), "--requests", "30")
+            self.assertEqual(answer["ranks"], ranks)
+            self.assertEqual(answer["requests"]["finished"], 30)
+
+    def shared_trace(self):
+        """80 requests that begin with the same 6 blocks: all but the first few load them, on a
+        machine of any speed."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name) / "shared.jsonl"
+        path.write_text("".join(json.dumps({
+            "timestamp": number, "input_length": 8 * 512, "output_length": 4,
+            "hash_ids": [*range(6), 10 + 2 * number, 11 + 2 * number]}) + "\n"
+            for number in range(80)))
+        return "--trace", str(path), "--requests", "80", "--no-neighbour"
+
+    def test_shared_prefixes_are_loaded(self):
+        answer = self.run_json(*self.shared_trace())
+        self.assertGreater(answer["checks"]["loaded_bytes_compared"], 0)
+        self.assertEqual(answer["checks"]["wrong_blocks"], 0)
+
+    def test_one_flipped_bit_is_found(self):
+        done = kvhold("demo", *SMALL, "--report", "", *self.shared_trace(),
+                      "--self-test-corrupt")
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertIn("WRONG BYTES after a load", done.stderr)
+        self.assertIn("FAILED", done.stdout)
+
+    def test_a_self_test_without_a_load_fails(self):
+        done = kvhold("demo", "--requests", "1", "--report", "", "--self-test-corrupt")
+        self.assertEqual(done.returncode, FAILURE)
+        self.assertIn("no block was loaded", done.stderr)
+
+    def test_the_report_is_one_page_without_outside_parts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.html"
+            figures = pathlib.Path(folder) / "figures.json"
+            done = kvhold("demo", "--requests", "40", "--report", str(page), "--json",
+                          str(figures))
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.assertIn("ok:", done.stdout)
+            self.assertTrue(json.loads(figures.read_text())["ok"])
+            text = page.read_text()
+            self.assertEqual(text.count("<svg"), 3)
+            self.assertTrue(text.endswith("</body></html>\n"))
+            for outside in ("http:", "https:", "<script", "<link", "<img"):
+                self.assertNotIn(outside, text)
+
+    def test_a_report_that_cannot_be_written(self):
+        done = kvhold("demo", "--requests", "1", "--report", "/nowhere/page.html")
+        self.assertEqual(done.returncode, ENVIRONMENT)
+        self.assertIn("/nowhere/page.html", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
