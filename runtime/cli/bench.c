@@ -229,5 +229,7 @@ int kvh_cli_bench(int argc, char **argv)
 		return KVH_EXIT_OK;
 	if (id == KVH_CLI_WRONG)
 		return KVH_EXIT_USAGE;
+	if (request.json_path && !kvh_cli_can_write("bench", "json", request.json_path))
+		return KVH_EXIT_USAGE;
 	return run(&request);
 }

@@ -73,6 +73,12 @@ class Mistakes(unittest.TestCase):
                                         "output_length": 1, "hash_ids": ids}))
             self.expect(["demo", "--trace", str(path)], USAGE, "request 1 of the trace")
 
+    def test_files_that_cannot_be_written_are_named_before_the_run(self):
+        for arguments in (("demo", "--report", "/nowhere/page.html"),
+                          ("demo", "--json", "/nowhere/figures.json"), ("demo", "--json", ""),
+                          ("demo", "--report", FOLDER), ("bench", "--json", "/nowhere/f.json")):
+            self.expect(arguments, USAGE, " ".join(arguments[1:]), "can't be written: ")
+
     def test_unknown_store(self):
         self.expect(["demo", "--store", "lokal:"], USAGE, "--store lokal:")
 
@@ -159,10 +165,10 @@ class Demo(unittest.TestCase):
             for outside in ("http:", "https:", "<script", "<link", "<img"):
                 self.assertNotIn(outside, text)
 
-    def test_a_report_that_cannot_be_written(self):
-        done = kvhold("demo", "--requests", "1", "--report", "/nowhere/page.html")
+    def test_a_full_disk_is_told_after_the_run(self):
+        done = kvhold("demo", "--requests", "1", "--report", "/dev/full")
         self.assertEqual(done.returncode, ENVIRONMENT)
-        self.assertIn("/nowhere/page.html", done.stderr)
+        self.assertIn("/dev/full: the report can't be written", done.stderr)
 
 
 if __name__ == "__main__":
