@@ -108,6 +108,19 @@ class Words(unittest.TestCase):
         self.assertIn("local:", [finding["name"] for finding in answer["findings"]])
 
 
+class Bench(unittest.TestCase):
+    def test_json_on_stdout_stands_alone(self):
+        if kvhold("bench", "--help").returncode != OK:
+            self.skipTest("this build has no bench")
+        done = kvhold("bench", "--only", "keys", "--keys", "64", "--rounds", "1", "--seconds",
+                      "1", "--json", "-")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn("targets missed", done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertIn("exists, present, 64 keys",
+                      [figure["name"] for figure in answer["figures"]])
+
+
 class Demo(unittest.TestCase):
     def run_json(self, *arguments):
         done = kvhold("demo", *SMALL, "--json", "-", "--report", "", *arguments)
