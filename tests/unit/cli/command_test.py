@@ -99,6 +99,14 @@ class Words(unittest.TestCase):
             self.assertEqual(done.returncode, OK)
             self.assertIn(VERSION, done.stdout)
 
+    def test_words_that_are_lost_are_no_success(self):
+        for arguments in (["--help"], ["version"], ["doctor"], ["doctor", "--json"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, ENVIRONMENT)
+            self.assertIn("failed: No space left on device", done.stderr)
+
     def test_doctor_finds_the_local_store(self):
         done = kvhold("doctor")
         self.assertEqual(done.returncode, OK, done.stdout)
