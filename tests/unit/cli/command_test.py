@@ -154,6 +154,11 @@ class Demo(unittest.TestCase):
         self.assertEqual(answer["store"]["pressure_episodes"], 0)
         self.assertEqual(answer["store"]["no_space_keys"], 0)
 
+    def test_what_found_no_space_does_not_count_as_saved(self):
+        answer = self.run_json("--store", "local:?size=4KiB", "--requests", "20")
+        self.assertGreater(answer["save"]["jobs"], 0)
+        self.assertEqual(answer["save"]["bytes"], 0)
+
     def test_one_rank_and_many_ranks(self):
         for ranks in (1, 3):
             answer = self.run_json("--ranks", str(ranks), "--requests", "30")
