@@ -40,7 +40,8 @@ static const struct kvh_cli_option options[] = {
 	{"space-keys", OPTION_SPACE_KEYS, "N",
          "objects of the figure of bytes an object (default\n1000000)"},
 	{"only", OPTION_ONLY, "PART", "copies, keys, space or worker"},
-	{"json", OPTION_JSON, "FILE", "all figures of all rounds; - for stdout"},
+	{"json", OPTION_JSON, "FILE",
+         "all figures of all rounds; \"-\" for stdout, the\nwords then go to stderr"},
 	{0}};
 
 static const struct kvh_cli_args arguments = {
@@ -161,14 +162,16 @@ static void print_machine(const json_t *machine, const struct kvh_bench *bench)
 	json_int_t cache_bytes =
 		json_integer_value(json_object_get(machine, "last_level_cache_bytes"));
 
-	printf("kvhold %s bench on %s, last-level cache %lld MiB, load %.2f\n", kvh_version_text(),
-	       cpu, (long long)cache_bytes / (long long)KVH_BENCH_MIB,
-	       json_real_value(json_object_get(machine, "load_average_1min")));
-	printf("%u rounds after one that does not count, %llu MiB a pass; targets are held against "
-	       "medians\n",
-	       bench->rounds, (unsigned long long)(bench->set_bytes / KVH_BENCH_MIB));
+	fprintf(bench->out, "kvhold %s bench on %s, last-level cache %lld MiB, load %.2f\n",
+	        kvh_version_text(), cpu, (long long)cache_bytes / (long long)KVH_BENCH_MIB,
+	        json_real_value(json_object_get(machine, "load_average_1min")));
+	fprintf(bench->out,
+	        "%u rounds after one that does not count, %llu MiB a pass; targets are held "
+	        "against "
+	        "medians\n",
+	        bench->rounds, (unsigned long long)(bench->set_bytes / KVH_BENCH_MIB));
 	if (!kvh_bench_kernel_runs(KVH_BENCH_STREAM))
-		printf("no AVX2 here: the NT limit is memcpy\n");
+		fprintf(bench->out, "no AVX2 here: the NT limit is memcpy\n");
 }
 
 static bool run_parts(struct request *request)
@@ -202,12 +205,13 @@ static int run(struct request *request)
 	json_t *machine = kvh_bench_machine();
 	bool ok;
 
+	bench->out = request->json_path && strcmp(request->json_path, "-") == 0 ? stderr : stdout;
 	bench->figures = json_array();
 	bench->started_ns = kvh_bench_now(bench);
 	print_machine(machine, bench);
 	ok = run_parts(request);
-	printf("\n%u of %u targets missed; %.0f s\n", bench->missed_count, bench->target_count,
-	       (double)(kvh_bench_now(bench) - bench->started_ns) * 1e-9);
+	fprintf(bench->out, "\n%u of %u targets missed; %.0f s\n", bench->missed_count,
+	        bench->target_count, (double)(kvh_bench_now(bench) - bench->started_ns) * 1e-9);
 	if (request->json_path)
 		ok = write_json(request, machine) && ok;
 	json_decref(bench->figures);
@@ -228,6 +232,8 @@ int kvh_cli_bench(int argc, char **argv)
 	if (id == KVH_CLI_HELP)
 		return KVH_EXIT_OK;
 	if (id == KVH_CLI_WRONG)
+		return KVH_EXIT_USAGE;
+	if (request.json_path && !kvh_cli_can_write("bench", "json", request.json_path))
 		return KVH_EXIT_USAGE;
 	return run(&request);
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <jansson.h>
 
@@ -31,6 +32,7 @@ struct kvh_bench {
 	uint64_t space_keys; /* of the figure of bytes an object */
 	uint64_t started_ns;
 	uint64_t limit_ns; /* for the whole run */
+	FILE *out;         /* where the words go */
 	json_t *figures;
 	uint32_t missed_count;
 	uint32_t target_count;
@@ -65,7 +67,7 @@ double kvh_bench_median(const struct kvh_bench_series *series);
 double kvh_bench_min(const struct kvh_bench_series *series);
 double kvh_bench_max(const struct kvh_bench_series *series);
 /* Prints one heading and the names of the columns. */
-void kvh_bench_head(const char *words);
+void kvh_bench_head(const struct kvh_bench *bench, const char *words);
 /* Prints the figure's line and keeps it for the JSON file. */
 void kvh_bench_report(struct kvh_bench *bench, const struct kvh_bench_figure *figure);
 /* Says in the output and the file that something was not measured, and why. */

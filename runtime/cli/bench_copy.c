@@ -414,7 +414,8 @@ static bool measure_all(struct copy_set *set)
 {
 	bool ok = true;
 
-	kvh_bench_head("Copies: object size / segments, local: against plain loops over the same "
+	kvh_bench_head(set->bench,
+	               "Copies: object size / segments, local: against plain loops over the same "
 	               "segments");
 	for (size_t i = 0; ok && i < sizeof(cases) / sizeof(cases[0]); i++)
 		ok = measure_in_store(set, &cases[i], measure_case);

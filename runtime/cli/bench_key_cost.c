@@ -215,7 +215,7 @@ bool kvh_bench_per_key(struct kvh_bench *bench)
 	struct key_bench keys = {.bench = bench};
 	bool ok;
 
-	kvh_bench_head("Cost of a key: local:, 64 keys a call");
+	kvh_bench_head(bench, "Cost of a key: local:, 64 keys a call");
 	ok = allocate(&keys, bench->keys) && open_store(&keys, bench->keys, bench->keys) &&
 	     init_objects(&keys, bench->keys) && measure(&keys);
 	if (ok)
@@ -282,7 +282,7 @@ bool kvh_bench_space(struct kvh_bench *bench)
 	char name[64];
 	bool ok;
 
-	kvh_bench_head("Space of an object: local:");
+	kvh_bench_head(bench, "Space of an object: local:");
 	snprintf(name, sizeof(name), "metadata, %zu objects", count);
 	figure.name = name;
 	if (kvh_bench_now(bench) - bench->started_ns > bench->limit_ns) {

@@ -49,10 +49,10 @@ double kvh_bench_max(const struct kvh_bench_series *series)
 	return series->count ? sorted(series).values[series->count - 1] : 0;
 }
 
-void kvh_bench_head(const char *words)
+void kvh_bench_head(const struct kvh_bench *bench, const char *words)
 {
-	printf("\n%s\n%-34s %8s %8s %8s %3s  %s\n", words, "", "median", "min", "max", "n",
-	       "unit          target");
+	fprintf(bench->out, "\n%s\n%-34s %8s %8s %8s %3s  %s\n", words, "", "median", "min", "max",
+	        "n", "unit          target");
 }
 
 static bool is_met(const struct kvh_bench_target *target, double median)
@@ -60,17 +60,17 @@ static bool is_met(const struct kvh_bench_target *target, double median)
 	return target->is_upper ? median <= target->bound : median >= target->bound;
 }
 
-static void print_target(const struct kvh_bench_target *target, double median)
+static void print_target(FILE *out, const struct kvh_bench_target *target, double median)
 {
 	char words[32] = "";
 
 	if (target->rule)
 		snprintf(words, sizeof(words), "%s %s %g", target->rule,
 		         target->is_upper ? "<=" : ">=", target->bound);
-	printf(" %-12s %-7s", words,
-	       !target->rule            ? ""
-	       : is_met(target, median) ? "met"
-	                                : "MISSED");
+	fprintf(out, " %-12s %-7s", words,
+	        !target->rule            ? ""
+	        : is_met(target, median) ? "met"
+	                                 : "MISSED");
 }
 
 static json_t *series_json(const struct kvh_bench_series *series)
@@ -92,11 +92,11 @@ void kvh_bench_report(struct kvh_bench *bench, const struct kvh_bench_figure *fi
 	                          figure->unit, "median", median, "min", min, "max", max, "rounds",
 	                          series_json(figure->series));
 
-	printf("%-34s %8.3f %8.3f %8.3f %3u  %-13s", figure->name, median, min, max,
-	       figure->series->count, figure->unit);
-	print_target(target, median);
-	printf(" %s\n", figure->note ? figure->note : "");
-	fflush(stdout);
+	fprintf(bench->out, "%-34s %8.3f %8.3f %8.3f %3u  %-13s", figure->name, median, min, max,
+	        figure->series->count, figure->unit);
+	print_target(bench->out, target, median);
+	fprintf(bench->out, " %s\n", figure->note ? figure->note : "");
+	fflush(bench->out);
 	if (target->rule) {
 		bench->target_count++;
 		bench->missed_count += !is_met(target, median);
@@ -113,7 +113,7 @@ void kvh_bench_report(struct kvh_bench *bench, const struct kvh_bench_figure *fi
 
 void kvh_bench_skip(struct kvh_bench *bench, const char *name, const char *why)
 {
-	printf("%-34s not measured: %s\n", name, why);
+	fprintf(bench->out, "%-34s not measured: %s\n", name, why);
 	json_array_append_new(bench->figures,
 	                      json_pack("{s:s, s:s}", "name", name, "not_measured", why));
 }

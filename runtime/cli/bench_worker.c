@@ -348,7 +348,8 @@ bool kvh_bench_worker(struct kvh_bench *bench)
 	struct worker_bench work;
 	bool ok = true;
 
-	kvh_bench_head("Worker: job / segments a key; requests of 512 blocks over null: or a store "
+	kvh_bench_head(bench,
+	               "Worker: job / segments a key; requests of 512 blocks over null: or a store "
 	               "with lists");
 	for (size_t i = 0; ok && i < sizeof(cases) / sizeof(cases[0]) * counts; i++)
 		ok = measure_case(bench, &cases[i / counts], i % counts);

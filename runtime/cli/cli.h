@@ -69,6 +69,12 @@ const char *kvh_cli_nearest(const char *word, const char *const *names);
 /* A whole decimal number within [min, max]; anything else is false and leaves *number alone. */
 bool kvh_cli_number(const char *text, uint64_t min, uint64_t max, uint64_t *number);
 
+/*
+ * Whether path, named by --option, can be written; touches nothing. "-": stdout. False: words were
+ * printed: return KVH_EXIT_USAGE. To be asked before a long run, not after it.
+ */
+bool kvh_cli_can_write(const char *command, const char *option, const char *path);
+
 /* Writes root (borrowed) as indented JSON to the file, "-" for stdout. False: words were printed.
  */
 bool kvh_cli_write_json(const char *command, const json_t *root, const char *path);

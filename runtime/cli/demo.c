@@ -312,6 +312,13 @@ static int open_and_run(const struct kvh_trace *trace, struct kvh_demo_result *r
 	return KVH_EXIT_FAILURE;
 }
 
+static bool can_write_files(const struct demo_options *chosen)
+{
+	return (!chosen->json_path || kvh_cli_can_write("demo", "json", chosen->json_path)) &&
+	       (chosen->report_path[0] == 0 ||
+	        kvh_cli_can_write("demo", "report", chosen->report_path));
+}
+
 static int run_demo(struct demo_options *chosen)
 {
 	struct kvh_demo_result result = {.store_url = chosen->store_url};
@@ -319,6 +326,8 @@ static int run_demo(struct demo_options *chosen)
 	struct kvh_error error;
 	int code = KVH_EXIT_ENVIRONMENT;
 
+	if (!can_write_files(chosen))
+		return KVH_EXIT_USAGE;
 	if (!chosen->trace_path) {
 		if (!find_trace(chosen->found_path, sizeof(chosen->found_path))) {
 			kvh_cli_complain("demo", "%s is not installed; name a trace with --trace",

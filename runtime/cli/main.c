@@ -77,7 +77,7 @@ static int complain_command(const char *word)
 	return KVH_EXIT_USAGE;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	if (argc < 2) {
 		print_commands(stderr);
@@ -94,4 +94,14 @@ int main(int argc, char **argv)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 1, argv + 1);
 	return complain_command(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	int code = run(argc, argv);
+
+	if ((fflush(stdout) == 0 && !ferror(stdout)) || code != KVH_EXIT_OK)
+		return code;
+	kvh_cli_complain(NULL, "standard output: writing to it failed: %m");
+	return KVH_EXIT_ENVIRONMENT;
 }

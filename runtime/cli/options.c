@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { OPTIONS_MAX = 32, NAME_BYTES_MAX = 32, HELP_ID = 256 };
 
@@ -80,6 +82,35 @@ bool kvh_cli_number(const char *text, uint64_t min, uint64_t max, uint64_t *numb
 		return false;
 	*number = parsed;
 	return true;
+}
+
+/* errno says why not. */
+static bool writable(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	struct stat found;
+	char folder[4096];
+	int bytes;
+
+	if (stat(path, &found) == 0) {
+		if (!S_ISDIR(found.st_mode))
+			return access(path, W_OK) == 0;
+		errno = EISDIR;
+		return false;
+	}
+	if (errno != ENOENT || path[0] == 0)
+		return false;
+	bytes = slash ? (int)(slash - path) + 1 : 1;
+	snprintf(folder, sizeof(folder), "%.*s", bytes, slash ? path : ".");
+	return access(folder, W_OK | X_OK) == 0;
+}
+
+bool kvh_cli_can_write(const char *command, const char *option, const char *path)
+{
+	if (strcmp(path, "-") == 0 || writable(path))
+		return true;
+	kvh_cli_complain(command, "--%s %s: can't be written: %m", option, path[0] ? path : "\"\"");
+	return false;
 }
 
 bool kvh_cli_write_json(const char *command, const json_t *root, const char *path)

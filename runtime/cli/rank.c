@@ -82,15 +82,23 @@ static bool check_block(struct kvh_engine_rank *rank, const struct kvh_engine_bl
 
 /* ---- opening --------------------------------------------------------------------------- */
 
+/* Of the keys that did not fail; the blocks of all groups have the same size. */
+static uint64_t moved_bytes(const struct kvh_record *record)
+{
+	return record->bytes / record->key_count * (record->key_count - record->failed_count);
+}
+
 static void on_record(void *user, const struct kvh_record *record)
 {
 	struct kvh_engine_rank *rank = user;
 
 	if (record->name == KVH_RECORD_LOAD_GET) {
-		atomic_fetch_add_explicit(&rank->get_bytes, record->bytes, memory_order_relaxed);
+		atomic_fetch_add_explicit(&rank->get_bytes, moved_bytes(record),
+		                          memory_order_relaxed);
 		atomic_fetch_add_explicit(&rank->get_ns, record->duration_ns, memory_order_relaxed);
 	} else if (record->name == KVH_RECORD_SAVE_PUT) {
-		atomic_fetch_add_explicit(&rank->put_bytes, record->bytes, memory_order_relaxed);
+		atomic_fetch_add_explicit(&rank->put_bytes, moved_bytes(record),
+		                          memory_order_relaxed);
 		atomic_fetch_add_explicit(&rank->put_ns, record->duration_ns, memory_order_relaxed);
 	}
 }

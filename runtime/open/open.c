@@ -50,7 +50,8 @@ static kvh_status open_local(const struct kvh_url *url, const struct kvh_store_o
 {
 	struct kvh_local_options local = {.capacity_bytes = 0};
 	const struct kvh_url_known known[] = {
-		{"size", KVH_URL_SIZE, &local.capacity_bytes, 4096, UINT64_MAX},
+		{"size", KVH_URL_SIZE, &local.capacity_bytes, KVH_LOCAL_BYTES_MIN,
+	         KVH_LOCAL_BYTES_MAX},
 		{"verify", KVH_URL_FLAG, &local.verify, 0, 0},
 	};
 	kvh_status status;

@@ -5,6 +5,10 @@
 
 #include <kvhold/store_ops.h>
 
+/* Capacities that a pool can have. */
+#define KVH_LOCAL_BYTES_MIN ((uint64_t)4 << 10)
+#define KVH_LOCAL_BYTES_MAX ((uint64_t)4 << 40)
+
 struct kvh_local_options {
 	uint64_t capacity_bytes; /* of payloads; rounded down to 4 KiB */
 	bool verify; /* keep an XXH3 of every object and compare it at each get (-801) */

@@ -104,7 +104,7 @@ static bool reported_as_met(struct kvh_bench *bench, double value, double bound,
 
 static void a_missed_target_stands_in_the_report(void **state)
 {
-	struct kvh_bench bench = {.figures = json_array()};
+	struct kvh_bench bench = {.out = stdout, .figures = json_array()};
 
 	(void)state;
 	assert_true(reported_as_met(&bench, 0.9, 0.9, false));

@@ -61,7 +61,8 @@ struct kvh_device {
 
 /*
  * Host memory only: every address is host memory, copies run in the call, and there are no events
- * (a job that carries one is refused). Static, never NULL; any thread.
+ * (a job that carries one ends with KVH_NOT_SUPPORTED before a byte moves). Static, never NULL; any
+ * thread.
  */
 KVH_API const struct kvh_device *kvh_device_host(void);
 

@@ -42,8 +42,12 @@ struct kvh_store_options {
 /*
  * Opens the store that a URL names.
  *
- *   null:                  answers at once, keeps nothing
- *   local:?size=8GiB       a pool in this process
+ *   null:                      answers at once, keeps nothing
+ *   null:?exists=1             for measuring: has every key, and a get says that it wrote the value
+ *                              although it writes nothing; never for data
+ *   local:?size=8GiB           a pool in this process, 4 KiB to 4 TiB; memory is taken as it fills
+ *   local:?size=8GiB&verify=1  keeps a checksum of each object and compares it at each get
+ *                              (KVH_CHECKSUM_MISMATCH)
  *
  * An option that the backend does not know, or a value out of range, is refused with words that
  * name it. options: borrowed, NULL = all defaults. *store is set on success only; the caller

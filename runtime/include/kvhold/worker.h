@@ -289,9 +289,9 @@ struct kvh_lookup_result {
 };
 
 /*
- * The longest prefix that every rank could load (R-40). Repeatable, leaves no trace in the store. A
- * store error is hit 0 and is counted; the call then returns KVH_OK. Any thread; blocks on the
- * store to the deadline.
+ * The longest prefix that every rank could load, less than token_count: at least the last token is
+ * left to compute (R-40). Repeatable, leaves no trace in the store. A store error is hit 0 and is
+ * counted; the call then returns KVH_OK. Any thread; blocks on the store to the deadline.
  */
 KVH_API kvh_status kvh_worker_lookup(struct kvh_worker *worker, const struct kvh_lookup *lookup,
                                      struct kvh_lookup_result *result, struct kvh_error *error);

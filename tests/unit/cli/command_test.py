@@ -73,6 +73,12 @@ class Mistakes(unittest.TestCase):
                                         "output_length": 1, "hash_ids": ids}))
             self.expect(["demo", "--trace", str(path)], USAGE, "request 1 of the trace")
 
+    def test_files_that_cannot_be_written_are_named_before_the_run(self):
+        for arguments in (("demo", "--report", "/nowhere/page.html"),
+                          ("demo", "--json", "/nowhere/figures.json"), ("demo", "--json", ""),
+                          ("demo", "--report", FOLDER), ("bench", "--json", "/nowhere/f.json")):
+            self.expect(arguments, USAGE, " ".join(arguments[1:]), "can't be written: ")
+
     def test_unknown_store(self):
         self.expect(["demo", "--store", "lokal:"], USAGE, "--store lokal:")
 
@@ -93,6 +99,14 @@ class Words(unittest.TestCase):
             self.assertEqual(done.returncode, OK)
             self.assertIn(VERSION, done.stdout)
 
+    def test_words_that_are_lost_are_no_success(self):
+        for arguments in (["--help"], ["version"], ["doctor"], ["doctor", "--json"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, ENVIRONMENT)
+            self.assertIn("failed: No space left on device", done.stderr)
+
     def test_doctor_finds_the_local_store(self):
         done = kvhold("doctor")
         self.assertEqual(done.returncode, OK, done.stdout)
@@ -100,6 +114,19 @@ class Words(unittest.TestCase):
         answer = json.loads(kvhold("doctor", "--json").stdout)
         self.assertTrue(answer["ok"])
         self.assertIn("local:", [finding["name"] for finding in answer["findings"]])
+
+
+class Bench(unittest.TestCase):
+    def test_json_on_stdout_stands_alone(self):
+        if kvhold("bench", "--help").returncode != OK:
+            self.skipTest("this build has no bench")
+        done = kvhold("bench", "--only", "keys", "--keys", "64", "--rounds", "1", "--seconds",
+                      "1", "--json", "-")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn("targets missed", done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertIn("exists, present, 64 keys",
+                      [figure["name"] for figure in answer["figures"]])
 
 
 class Demo(unittest.TestCase):
@@ -125,6 +152,11 @@ class Demo(unittest.TestCase):
         answer = self.run_json("--no-neighbour")
         self.assertEqual(answer["store"]["pressure_episodes"], 0)
         self.assertEqual(answer["store"]["no_space_keys"], 0)
+
+    def test_what_found_no_space_does_not_count_as_saved(self):
+        answer = self.run_json("--store", "local:?size=4KiB", "--requests", "20")
+        self.assertGreater(answer["save"]["jobs"], 0)
+        self.assertEqual(answer["save"]["bytes"], 0)
 
     def test_one_rank_and_many_ranks(self):
         for ranks in (1, 3):
@@ -176,10 +208,10 @@ class Demo(unittest.TestCase):
             for outside in ("http:", "https:", "<script", "<link", "<img"):
                 self.assertNotIn(outside, text)
 
-    def test_a_report_that_cannot_be_written(self):
-        done = kvhold("demo", "--requests", "1", "--report", "/nowhere/page.html")
+    def test_a_full_disk_is_told_after_the_run(self):
+        done = kvhold("demo", "--requests", "1", "--report", "/dev/full")
         self.assertEqual(done.returncode, ENVIRONMENT)
-        self.assertIn("/nowhere/page.html", done.stderr)
+        self.assertIn("/dev/full: the report can't be written", done.stderr)
 
 
 if __name__ == "__main__":

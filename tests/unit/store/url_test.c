@@ -235,7 +235,8 @@ static void stores_that_are_not_built_in_say_so(void **state)
 	assert_open_fails("local:a-name", KVH_NOT_SUPPORTED, "not in this build");
 	assert_open_fails("local:///dev/shm/a", KVH_NOT_SUPPORTED, "not in this build");
 	assert_open_fails("local:", KVH_INVALID_PARAMS, "needs a size");
-	assert_open_fails("local:?size=0", KVH_INVALID_PARAMS, "give 4096 to");
+	assert_open_fails("local:?size=0", KVH_INVALID_PARAMS, "give 4096 to 4398046511104");
+	assert_open_fails("local:?size=5TiB", KVH_INVALID_PARAMS, "give 4096 to 4398046511104");
 	assert_open_fails("local:?sise=1GiB", KVH_INVALID_PARAMS, "did you mean size?");
 	assert_open_fails("local:?size=1GiB&verify=2", KVH_INVALID_PARAMS, "neither 0 nor 1");
 	assert_open_fails("locl:", KVH_INVALID_PARAMS, "did you mean local:?");
