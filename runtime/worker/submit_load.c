@@ -144,6 +144,47 @@ static kvh_status fill_group(const struct load_plan *plan, uint32_t group, struc
 	return KVH_OK;
 }
 
+/* Whether some block stands twice among the chunks of one group; table: 2^n >= 2 * count, zeroed.
+ */
+static const struct load_chunk *find_twin(const struct load_chunk *chunks, size_t count,
+                                          uint32_t *table, size_t mask)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t at = (uint32_t)chunks[i].block_id * UINT32_C(2654435761) & mask;
+
+		for (; table[at]; at = (at + 1) & mask) {
+			const struct load_chunk *other = &chunks[table[at] - 1];
+
+			if (other->block_id == chunks[i].block_id &&
+			    other->group == chunks[i].group)
+				return &chunks[i];
+		}
+		table[at] = (uint32_t)i + 1;
+	}
+	return NULL;
+}
+
+/* Two chunks in one block would overwrite each other, and the engine would believe in both. */
+static kvh_status check_distinct(const struct load_part *load, struct kvh_error *error)
+{
+	const struct load_chunk *twin;
+	size_t places = 4;
+	uint32_t *table;
+
+	while (places < 2 * load->chunk_count)
+		places *= 2;
+	table = kvh_calloc(places, sizeof(*table));
+	if (!table)
+		return kvh_fail(error, KVH_NO_MEMORY, "no memory to check the load's blocks");
+	twin = find_twin(load->chunks, load->chunk_count, table, places - 1);
+	kvh_free(table);
+	if (!twin)
+		return KVH_OK;
+	return kvh_fail(error, KVH_INVALID_PARAMS,
+	                "blocks[%u].ids[%u]: block %d stands in the table twice", twin->group,
+	                twin->block_index, twin->block_id);
+}
+
 static kvh_status build(struct load_plan *plan, const struct job_input *in, struct worker_job **out,
                         struct kvh_error *error)
 {
@@ -169,6 +210,8 @@ static kvh_status build(struct load_plan *plan, const struct job_input *in, stru
 		if (worker->groups[g].participates)
 			status = fill_group(plan, g, &next, error);
 	}
+	if (!status)
+		status = check_distinct(&job->load, error);
 	if (status)
 		kvh_free(job);
 	else

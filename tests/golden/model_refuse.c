@@ -126,12 +126,29 @@ static bool ends_past_mask(struct model *model, const struct trace_job *job)
 	return false;
 }
 
+/* Two chunks in one block would overwrite each other. */
+static bool writes_a_block_twice(struct model *model, const struct trace_job *job)
+{
+	struct load_list list = {0};
+
+	if (!model_load_items(model, job, &list))
+		return false;
+	for (size_t i = 0; i < list.count; i++)
+		for (size_t k = 0; k < i; k++)
+			if (list.at[i].target.group == list.at[k].target.group &&
+			    list.at[i].target.block == list.at[k].target.block &&
+			    list.at[i].target.index != list.at[k].target.index)
+				return true;
+	return false;
+}
+
 /* Reading of D-13 for loads: the grid of token_len is that of hits (C-10 to C-13). */
 bool model_refuses_load(struct model *model, const struct trace_job *job)
 {
-	if (model_on(model, 13) && (!model_hashes_cover(model, job, job->token_len) ||
-	                            !blocks_cover(model, job, job->token_len) ||
-	                            tail_keys_bad(model, job) || ends_past_mask(model, job)))
+	if (model_on(model, 13) &&
+	    (!model_hashes_cover(model, job, job->token_len) ||
+	     !blocks_cover(model, job, job->token_len) || tail_keys_bad(model, job) ||
+	     ends_past_mask(model, job) || writes_a_block_twice(model, job)))
 		return true;
 	return model_on(model, 21) && writes_null_block(model, job);
 }

@@ -236,6 +236,30 @@ static void d21_the_null_block_as_destination_is_refused(void **state)
 	rig_close(&rig);
 }
 
+/* proves: D-13, T21 */
+static void d13_a_block_that_stands_twice_is_refused(void **state)
+{
+	struct kvh_load_job job;
+	struct rig rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_add_group(&rig, KVH_ATTENTION_FULL, 16, 0);
+	open_with_objects(&rig, 4);
+	/* The same id in two groups is two blocks. */
+	rig.ids[1][3] = rig.ids[0][3];
+	rig_load_and_run(&rig, 1, "r", 64, 0);
+	assert_string_equal(rig_done(&rig), "loaded 1 0\n");
+	rig.ids[0][3] = rig.ids[0][1];
+	job = rig_load_job(&rig, 2, "r", 64, 0);
+	assert_refused(&rig, rig_submit_load(&rig, &job), "blocks[0].ids[3]");
+	assert_string_equal(rig_done(&rig), "");
+	/* Not among what is loaded: the first two chunks are there already. */
+	rig_load_and_run(&rig, 3, "r", 64, 32);
+	assert_string_equal(rig_done(&rig), "loaded 3 0\n");
+	rig_close(&rig);
+}
+
 /* Chunks behind a hit's end are in no mask: they would be neither loaded nor reported. */
 /* proves: D-13 */
 static void d13_a_load_ends_where_a_hit_can_end(void **state)
@@ -325,6 +349,7 @@ static void d23_work_that_never_ends_does_not_hold_back_a_load_in_doubt(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(d13_a_block_that_stands_twice_is_refused),
 		cmocka_unit_test(d20_failed_blocks_are_named_by_group_index_and_block),
 		cmocka_unit_test(d1_a_load_without_keys_ends_at_once_and_well),
 		cmocka_unit_test(d2_a_failure_before_the_get_reports_every_block),
