@@ -321,6 +321,77 @@ static void a_drain_without_deadline_ends_queued_loads_at_their_timeout(void **s
 	rig_close(scene.rig);
 }
 
+/* How a load is asked to stop while it runs. */
+static void stop_by_cancel(struct rig *rig)
+{
+	enum kvh_cancel_outcome outcome;
+
+	assert_int_equal(kvh_worker_cancel(rig_worker(rig), job_b.job_id, &outcome), KVH_OK);
+	assert_int_equal(outcome, KVH_CANCEL_STOPPING);
+}
+
+static void stop_by_preempt(struct rig *rig)
+{
+	assert_int_equal(kvh_worker_preempt(rig_worker(rig), rig_request("b")), KVH_OK);
+}
+
+static void stop_by_finish(struct rig *rig)
+{
+	const struct kvh_request_id request = rig_request("b");
+
+	assert_int_equal(kvh_worker_finish(rig_worker(rig), &request, 1), KVH_OK);
+}
+
+static void stop_by_identity(struct rig *rig)
+{
+	assert_int_equal(rig_set_identity(rig, 1, NULL), KVH_OK);
+}
+
+/* proves */
+static void a_running_load_stops_when_it_is_asked(void **state)
+{
+	static void (*const stops[])(struct rig * rig) = {stop_by_cancel, stop_by_preempt,
+	                                                  stop_by_finish, stop_by_identity};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(stops); i++) {
+		struct scene scene = {.hears = true};
+		struct rig_options options = {.stop_ms_max = 1000};
+
+		open_scene(&scene, &options);
+		assert_int_equal(rig_load(scene.rig, &job_b, NULL), KVH_OK);
+		wait_until_it_hangs(&scene);
+		stops[i](scene.rig);
+		assert_failed_load(&scene, &job_b, KVH_CANCELLED);
+		assert_int_equal(rig_stats(scene.rig).load_jobs_cancelled, 1);
+		assert_int_equal(kvh_worker_close(rig_worker(scene.rig), 0, NULL), KVH_OK);
+		rig_close(scene.rig);
+	}
+}
+
+/* proves: R-12 */
+static void a_running_save_stops_when_it_is_cancelled(void **state)
+{
+	struct scene scene = {.hears = true};
+	struct rig_options options = {.stop_ms_max = 1000};
+	enum kvh_cancel_outcome outcome;
+	struct kvh_completion completion;
+
+	(void)state;
+	open_scene(&scene, &options);
+	assert_int_equal(rig_save(scene.rig, &job_a, NULL), KVH_OK);
+	wait_until_it_hangs(&scene);
+	assert_int_equal(kvh_worker_cancel(rig_worker(scene.rig), job_a.job_id, &outcome), KVH_OK);
+	assert_int_equal(outcome, KVH_CANCEL_STOPPING);
+	completion = next(&scene);
+	assert_int_equal(completion.kind, KVH_SAVE_DONE);
+	assert_int_equal(completion.status, KVH_CANCELLED);
+	assert_int_equal(kvh_worker_cancel(rig_worker(scene.rig), job_a.job_id, &outcome), KVH_OK);
+	assert_int_equal(outcome, KVH_CANCEL_ALREADY_DONE);
+	assert_int_equal(kvh_worker_close(rig_worker(scene.rig), 0, NULL), KVH_OK);
+	rig_close(scene.rig);
+}
+
 /* proves: D-8 */
 static void destroy_closes_a_worker_and_drops_its_completions(void **state)
 {
@@ -344,6 +415,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_running_load_ends_at_its_timeout),
 		cmocka_unit_test(a_load_over_a_deaf_store_ends_when_its_get_returns),
 		cmocka_unit_test(a_drain_without_deadline_ends_queued_loads_at_their_timeout),
+		cmocka_unit_test(a_running_load_stops_when_it_is_asked),
+		cmocka_unit_test(a_running_save_stops_when_it_is_cancelled),
 		cmocka_unit_test(destroy_closes_a_worker_and_drops_its_completions),
 	};
 

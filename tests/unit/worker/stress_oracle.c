@@ -56,6 +56,13 @@ static void demand(struct oracle *oracle, bool condition, const char *fault)
 		oracle->fault = fault;
 }
 
+void oracle_demand(struct oracle *oracle, bool condition, const char *fault)
+{
+	lock(oracle);
+	demand(oracle, condition, fault);
+	unlock(oracle);
+}
+
 static bool is_poisoned(const uint64_t *block)
 {
 	const unsigned char *bytes = (const unsigned char *)block;
@@ -231,11 +238,14 @@ bool oracle_submit(struct oracle *oracle, uint64_t *seed)
 
 void oracle_change_identity(struct oracle *oracle)
 {
+	kvh_status status;
+
 	__atomic_store_n(&oracle->changing, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&oracle->submitting, __ATOMIC_SEQ_CST))
 		oracle->env->ops->sleep_ns(oracle->env->ctx, 20000);
-	oracle->identity++;
-	assert_int_equal(rig_set_identity(oracle->rig, oracle->identity, NULL), KVH_OK);
+	status = rig_set_identity(oracle->rig, oracle->identity + 1, NULL);
+	oracle->identity += status == KVH_OK;
+	oracle_demand(oracle, !status || status == KVH_CLOSED, "no other identity");
 	__atomic_store_n(&oracle->changing, 0, __ATOMIC_SEQ_CST);
 }
 

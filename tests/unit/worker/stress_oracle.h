@@ -20,6 +20,8 @@ struct oracle *oracle_open(struct rig *rig);
 /* Every job must have completed and every block be back. */
 void oracle_close(struct oracle *oracle);
 struct oracle_counts oracle_counts(struct oracle *oracle);
+/* For actors' threads, where a test can't fail: keeps the first thing that was wrong. */
+void oracle_demand(struct oracle *oracle, bool condition, const char *fault);
 /* The first thing that was wrong; NULL: nothing. */
 const char *oracle_fault(struct oracle *oracle);
 

@@ -162,6 +162,33 @@ static void the_end_of_a_life_leaves_the_loads_of_the_next_alone(void **state)
 	close_rig();
 }
 
+/* proves */
+static void queued_loads_end_with_their_request_at_once(void **state)
+{
+	const struct kvh_request_id requests[] = {rig_request("a"), rig_request("b")};
+	struct rig_options options = {0};
+	struct kvh_completion completion;
+	size_t done = 0, failed = 0;
+
+	(void)state;
+	open_rig(&options);
+	assert_int_equal(load(1, "a", 2), KVH_OK);
+	assert_int_equal(load(2, "b", 2), KVH_OK);
+	assert_int_equal(load(3, "c", 2), KVH_OK);
+	assert_int_equal(kvh_worker_preempt(rig_worker(rig), requests[0]), KVH_OK);
+	assert_int_equal(kvh_worker_finish(rig_worker(rig), &requests[1], 1), KVH_OK);
+	assert_int_equal(rig_set_identity(rig, 1, NULL), KVH_OK);
+	while (rig_poll(rig, &completion)) {
+		assert_int_equal(completion.status, KVH_CANCELLED);
+		done += completion.kind == KVH_LOAD_DONE;
+		failed += completion.kind == KVH_BLOCK_FAILED;
+	}
+	assert_int_equal(done, 3);
+	assert_int_equal(failed, 6);
+	assert_int_equal(rig_stats(rig).queued_loads, 0);
+	close_rig();
+}
+
 /* proves: R-39 */
 static void a_failed_block_says_why_its_load_ended(void **state)
 {
@@ -210,6 +237,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(saves_beyond_the_count_are_refused_and_loads_never),
 		cmocka_unit_test(saves_beyond_the_bytes_are_refused_but_one_alone_is_taken),
 		cmocka_unit_test(the_end_of_a_life_leaves_the_loads_of_the_next_alone),
+		cmocka_unit_test(queued_loads_end_with_their_request_at_once),
 		cmocka_unit_test(a_failed_block_says_why_its_load_ended),
 		cmocka_unit_test(a_tier_that_does_not_exist_counts_as_unknown),
 	};
