@@ -41,6 +41,7 @@ bench: all
 
 report:
 	tools/setup.sh build test
+	tools/coverage.sh
 	tools/report.sh
 
 lint:
