@@ -197,7 +197,10 @@ struct kvh_request_id {
 	size_t bytes;
 };
 
-/* Block ids of one group, by block index from the request's start. */
+/*
+ * Block ids of one group, by block index from the request's start. A load that would write a block
+ * twice is refused; a save is not, so no block but the NULL block may stand there twice.
+ */
 struct kvh_block_table {
 	const int32_t *ids;
 	size_t count;
@@ -219,7 +222,7 @@ struct kvh_tail_key {
 /* All pointers are borrowed for the call; the blocks are lent until the job's completion. */
 struct kvh_save_job {
 	size_t struct_bytes;
-	uint64_t job_id; /* the caller's; never reused in the worker's life */
+	uint64_t job_id; /* the caller's, new in the worker's life; a live one is refused */
 	uint64_t user;   /* comes back in completions */
 	struct kvh_request_id request;
 	uint64_t token_count;                 /* save up to here; floored to lcm */
@@ -414,7 +417,10 @@ struct kvh_worker_stats {
 };
 KVH_API kvh_status kvh_worker_get_stats(struct kvh_worker *worker, struct kvh_worker_stats *stats);
 
-/* As kvh_store_stats_text. */
+/*
+ * As kvh_store_stats_text. No label tells workers apart: where several of one process go into one
+ * page, the caller adds it.
+ */
 KVH_API kvh_status kvh_worker_stats_text(struct kvh_worker *worker, char *text, size_t capacity,
                                          size_t *needed_bytes);
 
