@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/check.h"
 #include "base/fault.h"
 #include "base/size.h"
 
@@ -55,24 +54,12 @@ kvh_status kvh_batch_reserve(struct worker_batch *batch, size_t count)
 	return KVH_OK;
 }
 
-void kvh_batch_add(struct worker_batch *batch, const struct kvh_key *key,
-                   const struct kvh_value *value, const struct batch_item *item)
-{
-	size_t i = batch->count++;
-
-	KVH_CHECK(i < batch->capacity);
-	batch->keys[i] = *key;
-	batch->values[i] = *value;
-	batch->items[i] = *item;
-}
-
 static void move_item(struct worker_batch *batch, size_t to, size_t from)
 {
 	if (to == from)
 		return;
 	batch->keys[to] = batch->keys[from];
 	batch->values[to] = batch->values[from];
-	batch->results[to] = batch->results[from];
 	batch->items[to] = batch->items[from];
 }
 
@@ -173,13 +160,6 @@ void kvh_batch_rotate(struct worker_batch *batch, size_t by)
 	reverse(batch, 0, by);
 	reverse(batch, by, batch->count);
 	reverse(batch, 0, batch->count);
-}
-
-void kvh_batch_preset(struct worker_batch *batch)
-{
-	for (size_t i = 0; i < batch->count; i++)
-		batch->results[i] =
-			(struct kvh_result){.value = KVH_NO_ANSWER, .flags = KVH_RESULT_QUIET};
 }
 
 struct kvh_batch kvh_batch_view(const struct worker_batch *batch, size_t first, size_t count)

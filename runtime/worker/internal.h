@@ -326,7 +326,10 @@ void kvh_threads_stop(struct kvh_worker *worker);
 void kvh_save_run(struct worker_thread *thread, struct worker_job *job);
 void kvh_load_run(struct worker_thread *thread, struct worker_job *job);
 
-uint32_t kvh_worker_shards(const struct kvh_worker *worker);
+static inline uint32_t kvh_worker_shards(const struct kvh_worker *worker)
+{
+	return worker->sharding.shards_per_rank;
+}
 
 /* submit_save.c: bytes of all blocks of tokens from .. to. */
 uint64_t kvh_save_source_bytes(const struct kvh_worker *worker, uint64_t from_tokens,
