@@ -73,45 +73,48 @@ static bool same_key(const struct kvh_key *a, const struct kvh_key *b)
 static size_t slot_of(const struct kvh_key *key, size_t slot_count)
 {
 	uint64_t word = 0;
-	uint32_t bytes = key->hash_bytes < sizeof(word) ? key->hash_bytes : sizeof(word);
 
-	memcpy(&word, key->hash + key->hash_bytes - bytes, bytes);
+	if (key->hash_bytes >= sizeof(word))
+		memcpy(&word, key->hash + key->hash_bytes - sizeof(word), sizeof(word));
+	else
+		memcpy(&word, key->hash, key->hash_bytes);
 	word = (word ^ key->prefix_id) * 0x9e3779b97f4a7c15u;
 	return (size_t)(word >> 32) & (slot_count - 1);
 }
 
-static kvh_status reserve_slots(struct worker_batch *batch)
+/* An empty table of slot_count slots, a power of two. */
+static kvh_status clear_slots(struct worker_batch *batch, size_t slot_count)
 {
-	size_t wanted = 64;
-
-	while (wanted < batch->count * 2)
-		wanted *= 2;
-	if (batch->slot_count < wanted) {
+	if (batch->slot_capacity < slot_count) {
 		kvh_free(batch->slots);
-		batch->slot_count = 0;
-		batch->slots = kvh_alloc(wanted * sizeof(*batch->slots));
+		batch->slot_capacity = 0;
+		batch->slots = kvh_alloc(slot_count * sizeof(*batch->slots));
 		if (!batch->slots)
 			return KVH_NO_MEMORY;
-		batch->slot_count = wanted;
+		batch->slot_capacity = slot_count;
 	}
-	memset(batch->slots, 0, batch->slot_count * sizeof(*batch->slots));
+	memset(batch->slots, 0, slot_count * sizeof(*batch->slots));
 	return KVH_OK;
 }
 
 kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch, size_t *dropped)
 {
-	kvh_status status = reserve_slots(batch);
+	size_t slot_count = 64;
 	size_t kept = 0;
+	kvh_status status;
 
+	while (slot_count < batch->count * 2)
+		slot_count *= 2;
+	status = clear_slots(batch, slot_count);
 	if (status)
 		return status;
 	for (size_t i = 0; i < batch->count; i++) {
-		size_t slot = slot_of(&batch->keys[i], batch->slot_count);
+		size_t slot = slot_of(&batch->keys[i], slot_count);
 		bool found = false;
 
 		while (batch->slots[slot] && !found) {
 			found = same_key(&batch->keys[i], &batch->keys[batch->slots[slot] - 1]);
-			slot = (slot + 1) & (batch->slot_count - 1);
+			slot = (slot + 1) & (slot_count - 1);
 		}
 		if (found)
 			continue;

@@ -26,7 +26,7 @@ struct worker_batch {
 	struct kvh_result *results;
 	struct batch_item *items;
 	uint32_t *slots; /* open addressing table of the duplicate check */
-	size_t slot_count;
+	size_t slot_capacity;
 };
 
 void kvh_batch_fini(struct worker_batch *batch);
