@@ -37,16 +37,14 @@ static void add_group(struct save_run *run, uint32_t g, bool any_unstorable)
 	const struct worker_group *group = &worker->groups[g];
 	const struct kvh_mask *mask = &run->thread->masks.group[g];
 	const struct kvh_block_table *table = &run->job->blocks[g];
+	/* A mask holds whole chunks, and hash_tokens divides a chunk (C-1). */
+	uint64_t chunk_hashes = group->config.block_tokens / worker->hash_tokens;
 	uint64_t end = mask->first_chunk + mask->count;
+	uint64_t c = kvh_chunk_first_mine(mask->first_chunk, group->put_step, worker->tp_rank, g);
 
-	for (uint64_t c = mask->first_chunk; c < end; c++) {
-		struct kvh_chunk chunk;
-
-		if (!kvh_mask_has(mask, c) ||
-		    !kvh_chunk_is_mine(c, group->put_step, worker->tp_rank, g))
+	for (; c < end; c += group->put_step) {
+		if (!kvh_mask_has(mask, c))
 			continue;
-		chunk = kvh_chunk_at(c, group->config.block_tokens, worker->hash_tokens,
-		                     run->job->save.floored_tokens);
 		if (table->ids[c] == KVH_NULL_BLOCK) {
 			run->null_count++;
 			/* D-12; in the other kinds such blocks are normal. */
@@ -59,7 +57,7 @@ static void add_group(struct save_run *run, uint32_t g, bool any_unstorable)
 			stop_at(run, g, c);
 			continue;
 		}
-		kvh_save_add(run, g, c, chunk.hash_index, table->ids[c]);
+		kvh_save_add(run, g, c, (c + 1) * chunk_hashes - 1, table->ids[c]);
 	}
 }
 
