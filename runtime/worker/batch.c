@@ -103,7 +103,8 @@ kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch, size_t *dropped
 	size_t kept = 0;
 	kvh_status status;
 
-	while (slot_count < batch->count * 2)
+	/* A quarter full at most: a key that meets another costs a comparison and a wrong guess. */
+	while (slot_count < batch->count * 4)
 		slot_count *= 2;
 	status = clear_slots(batch, slot_count);
 	if (status)
