@@ -81,15 +81,14 @@ static void set_hashes(const struct save_run *run, const struct kvh_chunk *chunk
                        const uint8_t *hash, struct kvh_stored_event *event)
 {
 	const struct kvh_worker *worker = run->worker;
-	const uint8_t *hashes = run->job->hashes;
 
 	event->hash_bytes = worker->hash_bytes;
 	event->integer_hashes = worker->integer_hashes;
 	memcpy(event->hash, hash, worker->hash_bytes);
 	event->hash_integer = last_8_bytes(hash, worker->hash_bytes);
 	if (chunk->start_token >= worker->hash_tokens) {
-		const uint8_t *parent = hashes + (chunk->start_token / worker->hash_tokens - 1) *
-		                                         worker->hash_bytes;
+		const uint8_t *parent = kvh_job_hash(worker, run->job,
+		                                     chunk->start_token / worker->hash_tokens - 1);
 
 		event->has_parent = true;
 		memcpy(event->parent_hash, parent, worker->hash_bytes);

@@ -30,7 +30,7 @@ static kvh_status build_batch(struct load_run *run)
 	for (size_t i = 0; i < job->load.chunk_count; i++) {
 		const struct load_chunk *chunk = &job->load.chunks[i];
 		const uint32_t *prefixes = job->epoch->own + worker->group_first_own[chunk->group];
-		const uint8_t *hash = job->hashes + chunk->hash_index * worker->hash_bytes;
+		const uint8_t *hash = kvh_job_hash(worker, job, chunk->hash_index);
 		struct kvh_layout *const *layouts = worker->groups[chunk->group].layouts;
 
 		for (uint32_t shard = 0; shard < shards; shard++) {

@@ -11,7 +11,7 @@ void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t
 	struct kvh_worker *worker = run->worker;
 	const struct worker_job *job = run->job;
 	const uint32_t *prefixes = job->epoch->own + worker->group_first_own[group];
-	const uint8_t *hash = job->hashes + hash_index * worker->hash_bytes;
+	const uint8_t *hash = kvh_job_hash(worker, job, hash_index);
 	struct kvh_layout *const *layouts = worker->groups[group].layouts;
 	struct worker_batch *batch = run->batch;
 
