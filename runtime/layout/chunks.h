@@ -48,4 +48,13 @@ static inline bool kvh_chunk_is_mine(uint64_t index, uint32_t put_step, uint32_t
 	return index % put_step == ((uint64_t)tp_rank + group) % put_step;
 }
 
+/* the first chunk from index on that this rank puts; its others are put_step apart. */
+static inline uint64_t kvh_chunk_first_mine(uint64_t index, uint32_t put_step, uint32_t tp_rank,
+                                            uint32_t group)
+{
+	uint64_t mine = ((uint64_t)tp_rank + group) % put_step;
+
+	return index + (mine + put_step - index % put_step) % put_step;
+}
+
 #endif

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/check.h"
 #include "base/fault.h"
 #include "base/size.h"
 
@@ -55,24 +54,12 @@ kvh_status kvh_batch_reserve(struct worker_batch *batch, size_t count)
 	return KVH_OK;
 }
 
-void kvh_batch_add(struct worker_batch *batch, const struct kvh_key *key,
-                   const struct kvh_value *value, const struct batch_item *item)
-{
-	size_t i = batch->count++;
-
-	KVH_CHECK(i < batch->capacity);
-	batch->keys[i] = *key;
-	batch->values[i] = *value;
-	batch->items[i] = *item;
-}
-
 static void move_item(struct worker_batch *batch, size_t to, size_t from)
 {
 	if (to == from)
 		return;
 	batch->keys[to] = batch->keys[from];
 	batch->values[to] = batch->values[from];
-	batch->results[to] = batch->results[from];
 	batch->items[to] = batch->items[from];
 }
 
@@ -86,45 +73,49 @@ static bool same_key(const struct kvh_key *a, const struct kvh_key *b)
 static size_t slot_of(const struct kvh_key *key, size_t slot_count)
 {
 	uint64_t word = 0;
-	uint32_t bytes = key->hash_bytes < sizeof(word) ? key->hash_bytes : sizeof(word);
 
-	memcpy(&word, key->hash + key->hash_bytes - bytes, bytes);
+	if (key->hash_bytes >= sizeof(word))
+		memcpy(&word, key->hash + key->hash_bytes - sizeof(word), sizeof(word));
+	else
+		memcpy(&word, key->hash, key->hash_bytes);
 	word = (word ^ key->prefix_id) * 0x9e3779b97f4a7c15u;
 	return (size_t)(word >> 32) & (slot_count - 1);
 }
 
-static kvh_status reserve_slots(struct worker_batch *batch)
+/* An empty table of slot_count slots, a power of two. */
+static kvh_status clear_slots(struct worker_batch *batch, size_t slot_count)
 {
-	size_t wanted = 64;
-
-	while (wanted < batch->count * 2)
-		wanted *= 2;
-	if (batch->slot_count < wanted) {
+	if (batch->slot_capacity < slot_count) {
 		kvh_free(batch->slots);
-		batch->slot_count = 0;
-		batch->slots = kvh_alloc(wanted * sizeof(*batch->slots));
+		batch->slot_capacity = 0;
+		batch->slots = kvh_alloc(slot_count * sizeof(*batch->slots));
 		if (!batch->slots)
 			return KVH_NO_MEMORY;
-		batch->slot_count = wanted;
+		batch->slot_capacity = slot_count;
 	}
-	memset(batch->slots, 0, batch->slot_count * sizeof(*batch->slots));
+	memset(batch->slots, 0, slot_count * sizeof(*batch->slots));
 	return KVH_OK;
 }
 
 kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch, size_t *dropped)
 {
-	kvh_status status = reserve_slots(batch);
+	size_t slot_count = 64;
 	size_t kept = 0;
+	kvh_status status;
 
+	/* A quarter full at most: a key that meets another costs a comparison and a wrong guess. */
+	while (slot_count < batch->count * 4)
+		slot_count *= 2;
+	status = clear_slots(batch, slot_count);
 	if (status)
 		return status;
 	for (size_t i = 0; i < batch->count; i++) {
-		size_t slot = slot_of(&batch->keys[i], batch->slot_count);
+		size_t slot = slot_of(&batch->keys[i], slot_count);
 		bool found = false;
 
 		while (batch->slots[slot] && !found) {
 			found = same_key(&batch->keys[i], &batch->keys[batch->slots[slot] - 1]);
-			slot = (slot + 1) & (batch->slot_count - 1);
+			slot = (slot + 1) & (slot_count - 1);
 		}
 		if (found)
 			continue;
@@ -173,13 +164,6 @@ void kvh_batch_rotate(struct worker_batch *batch, size_t by)
 	reverse(batch, 0, by);
 	reverse(batch, by, batch->count);
 	reverse(batch, 0, batch->count);
-}
-
-void kvh_batch_preset(struct worker_batch *batch)
-{
-	for (size_t i = 0; i < batch->count; i++)
-		batch->results[i] =
-			(struct kvh_result){.value = KVH_NO_ANSWER, .flags = KVH_RESULT_QUIET};
 }
 
 struct kvh_batch kvh_batch_view(const struct worker_batch *batch, size_t first, size_t count)

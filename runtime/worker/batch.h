@@ -9,13 +9,13 @@
 
 #include <kvhold/store.h>
 
+#include "base/check.h"
+
 /* What a key of the batch stands for. */
 struct batch_item {
+	uint64_t chunk; /* absolute chunk index of the group */
 	uint32_t group;
-	uint32_t shard;
-	uint64_t chunk;      /* absolute chunk index of the group */
-	uint64_t hash_index; /* of the hash in its key */
-	bool by_other;       /* stored, but by another writer (D-11) */
+	bool by_other; /* stored, but by another writer (D-11) */
 };
 
 struct worker_batch {
@@ -26,24 +26,25 @@ struct worker_batch {
 	struct kvh_result *results;
 	struct batch_item *items;
 	uint32_t *slots; /* open addressing table of the duplicate check */
-	size_t slot_count;
+	size_t slot_capacity;
 };
 
 void kvh_batch_fini(struct worker_batch *batch);
 /* Makes room for count items in all. KVH_NO_MEMORY; KVH_TOO_LARGE above KVH_BATCH_KEYS_MAX. */
 kvh_status kvh_batch_reserve(struct worker_batch *batch, size_t count);
-/* Room must have been reserved. */
-void kvh_batch_add(struct worker_batch *batch, const struct kvh_key *key,
-                   const struct kvh_value *value, const struct batch_item *item);
+/* The index of one more item, which the caller fills. Room must have been reserved. */
+static inline size_t kvh_batch_next(struct worker_batch *batch)
+{
+	KVH_CHECK(batch->count < batch->capacity);
+	return batch->count++;
+}
 /* Drops every item whose key stands earlier in the batch (D-10). KVH_NO_MEMORY. */
 kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch, size_t *dropped);
 /* Keeps the items whose exists result is not 1, in their order. */
 void kvh_batch_keep_missing(struct worker_batch *batch);
 /* Rotates keys, values and items left. */
 void kvh_batch_rotate(struct worker_batch *batch, size_t by);
-/* Presets every result to {NO_ANSWER, quiet}. */
-void kvh_batch_preset(struct worker_batch *batch);
-
+/* For one call; the store presets the results. */
 struct kvh_batch kvh_batch_view(const struct worker_batch *batch, size_t first, size_t count);
 
 #endif

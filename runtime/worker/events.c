@@ -78,19 +78,17 @@ static uint64_t last_8_bytes(const uint8_t *hash, uint32_t hash_bytes)
 }
 
 static void set_hashes(const struct save_run *run, const struct kvh_chunk *chunk,
-                       uint64_t hash_index, struct kvh_stored_event *event)
+                       const uint8_t *hash, struct kvh_stored_event *event)
 {
 	const struct kvh_worker *worker = run->worker;
-	const uint8_t *hashes = run->job->hashes;
-	const uint8_t *hash = hashes + hash_index * worker->hash_bytes;
 
 	event->hash_bytes = worker->hash_bytes;
 	event->integer_hashes = worker->integer_hashes;
 	memcpy(event->hash, hash, worker->hash_bytes);
 	event->hash_integer = last_8_bytes(hash, worker->hash_bytes);
 	if (chunk->start_token >= worker->hash_tokens) {
-		const uint8_t *parent = hashes + (chunk->start_token / worker->hash_tokens - 1) *
-		                                         worker->hash_bytes;
+		const uint8_t *parent = kvh_job_hash(worker, run->job,
+		                                     chunk->start_token / worker->hash_tokens - 1);
 
 		event->has_parent = true;
 		memcpy(event->parent_hash, parent, worker->hash_bytes);
@@ -98,10 +96,11 @@ static void set_hashes(const struct save_run *run, const struct kvh_chunk *chunk
 	}
 }
 
-static struct kvh_stored_event *make_event(const struct save_run *run,
-                                           const struct batch_item *item)
+/* Of the chunk of the batch's entry index. */
+static struct kvh_stored_event *make_event(const struct save_run *run, size_t index)
 {
 	const struct kvh_worker *worker = run->worker;
+	const struct batch_item *item = &run->batch->items[index];
 	uint32_t block_tokens = worker->groups[item->group].config.block_tokens;
 	const struct kvh_chunk chunk = kvh_chunk_at(item->chunk, block_tokens, worker->hash_tokens,
 	                                            run->job->save.floored_tokens);
@@ -124,7 +123,7 @@ static struct kvh_stored_event *make_event(const struct save_run *run,
 	if (covered)
 		memcpy(ids, tokens->ids + (chunk.start_token - tokens->start),
 		       id_count * sizeof(int32_t));
-	set_hashes(run, &chunk, item->hash_index, event);
+	set_hashes(run, &chunk, run->batch->keys[index].hash, event);
 	return event;
 }
 
@@ -152,7 +151,8 @@ void kvh_events_stored(struct save_run *run)
 	size_t i = 0;
 
 	while (i < run->put_count) {
-		const struct batch_item *item = &batch->items[i];
+		const size_t first = i;
+		const struct batch_item *item = &batch->items[first];
 		bool whole = true;
 
 		for (; i < run->put_count && batch->items[i].group == item->group &&
@@ -161,7 +161,7 @@ void kvh_events_stored(struct save_run *run)
 			whole = whole && batch->results[i].value >= 0 && !batch->items[i].by_other;
 		if (!whole)
 			continue;
-		if (append(run, make_event(run, item)))
+		if (append(run, make_event(run, first)))
 			reported++;
 		else
 			lost++;

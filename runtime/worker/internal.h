@@ -9,6 +9,7 @@
 
 #include <kvhold/worker.h>
 
+#include "base/check.h"
 #include "base/lock.h"
 #include "base/map.h"
 #include "layout/coordinator.h"
@@ -91,9 +92,11 @@ struct worker_job {
 	kvh_status status; /* how it ended */
 	const uint8_t *request_id;
 	size_t request_id_bytes;
+	uint64_t first_token; /* a save keeps no blocks before it: they were saved */
 	struct kvh_block_table *blocks;
+	uint64_t first_hash; /* the first one kept */
 	const uint8_t *hashes;
-	size_t hash_count;
+	size_t hash_count; /* of the caller, those before first_hash included */
 	void *event;
 	union {
 		struct save_part save;
@@ -328,7 +331,17 @@ void kvh_threads_stop(struct kvh_worker *worker);
 void kvh_save_run(struct worker_thread *thread, struct worker_job *job);
 void kvh_load_run(struct worker_thread *thread, struct worker_job *job);
 
-uint32_t kvh_worker_shards(const struct kvh_worker *worker);
+static inline const uint8_t *kvh_job_hash(const struct kvh_worker *worker,
+                                          const struct worker_job *job, uint64_t index)
+{
+	KVH_CHECK(index >= job->first_hash);
+	return job->hashes + (index - job->first_hash) * worker->hash_bytes;
+}
+
+static inline uint32_t kvh_worker_shards(const struct kvh_worker *worker)
+{
+	return worker->sharding.shards_per_rank;
+}
 
 /* submit_save.c: bytes of all blocks of tokens from .. to. */
 uint64_t kvh_save_source_bytes(const struct kvh_worker *worker, uint64_t from_tokens,

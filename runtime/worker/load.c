@@ -19,34 +19,34 @@ static kvh_status build_batch(struct load_run *run)
 {
 	struct kvh_worker *worker = run->worker;
 	struct worker_job *job = run->job;
+	struct worker_batch *batch = run->batch;
 	uint32_t shards = kvh_worker_shards(worker);
 	kvh_status status;
 
-	run->batch->count = 0;
-	status = kvh_batch_reserve(run->batch, job->load.chunk_count * shards);
+	batch->count = 0;
+	status = kvh_batch_reserve(batch, job->load.chunk_count * shards);
 	if (status)
 		return status;
 	for (size_t i = 0; i < job->load.chunk_count; i++) {
 		const struct load_chunk *chunk = &job->load.chunks[i];
 		const uint32_t *prefixes = job->epoch->own + worker->group_first_own[chunk->group];
+		const uint8_t *hash = kvh_job_hash(worker, job, chunk->hash_index);
+		struct kvh_layout *const *layouts = worker->groups[chunk->group].layouts;
 
 		for (uint32_t shard = 0; shard < shards; shard++) {
-			const struct kvh_key key = {.hash = job->hashes +
-			                                    chunk->hash_index * worker->hash_bytes,
-			                            .hash_bytes = worker->hash_bytes,
-			                            .prefix_id = prefixes[shard]};
-			const struct kvh_value value = {
-				.layout = worker->groups[chunk->group].layouts[shard],
-				.block_id = (uint64_t)chunk->block_id};
-			const struct batch_item item = {
-				.group = chunk->group, .shard = shard, .chunk = i};
+			size_t k = kvh_batch_next(batch);
 
-			kvh_batch_add(run->batch, &key, &value, &item);
+			batch->keys[k] = (struct kvh_key){.hash = hash,
+			                                  .hash_bytes = worker->hash_bytes,
+			                                  .prefix_id = prefixes[shard]};
+			batch->values[k] = (struct kvh_value){
+				.layout = layouts[shard], .block_id = (uint64_t)chunk->block_id};
+			batch->items[k] = (struct batch_item){.chunk = i, .group = chunk->group};
 		}
 	}
 	/* ranks start at different keys. */
-	if (run->batch->count)
-		kvh_batch_rotate(run->batch, worker->tp_rank % run->batch->count);
+	if (batch->count)
+		kvh_batch_rotate(batch, worker->tp_rank % batch->count);
 	return KVH_OK;
 }
 
@@ -260,7 +260,6 @@ static kvh_status run_load(struct load_run *run)
 	status = kvh_job_wait_event(worker, job, job->load.deadline_ns);
 	if (status)
 		return status;
-	kvh_batch_preset(run->batch);
 	return get_all(run);
 }
 

@@ -59,14 +59,13 @@ static kvh_status fill_batch(struct lookup_run *run, struct kvh_lookup_cursor *c
 			const struct kvh_lookup_candidate *c = &candidates[i];
 			const uint32_t *prefixes =
 				run->epoch->lookup + worker->group_first_lookup[c->group];
-			const struct kvh_key key = {.hash = run->in->hashes +
-			                                    c->hash_index * worker->hash_bytes,
-			                            .hash_bytes = worker->hash_bytes,
-			                            .prefix_id = prefixes[c->name_space]};
-			const struct batch_item item = {.chunk = c->slot};
-			const struct kvh_value none = {0};
+			size_t k = kvh_batch_next(&run->batch);
 
-			kvh_batch_add(&run->batch, &key, &none, &item);
+			run->batch.keys[k] = (struct kvh_key){
+				.hash = run->in->hashes + c->hash_index * worker->hash_bytes,
+				.hash_bytes = worker->hash_bytes,
+				.prefix_id = prefixes[c->name_space]};
+			run->batch.items[k] = (struct batch_item){.chunk = c->slot};
 		}
 	}
 	return status;

@@ -11,17 +11,19 @@ void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t
 	struct kvh_worker *worker = run->worker;
 	const struct worker_job *job = run->job;
 	const uint32_t *prefixes = job->epoch->own + worker->group_first_own[group];
+	const uint8_t *hash = kvh_job_hash(worker, job, hash_index);
+	struct kvh_layout *const *layouts = worker->groups[group].layouts;
+	struct worker_batch *batch = run->batch;
 
 	for (uint32_t shard = 0; shard < kvh_worker_shards(worker); shard++) {
-		const struct kvh_key key = {.hash = job->hashes + hash_index * worker->hash_bytes,
-		                            .hash_bytes = worker->hash_bytes,
-		                            .prefix_id = prefixes[shard]};
-		const struct kvh_value value = {.layout = worker->groups[group].layouts[shard],
-		                                .block_id = (uint64_t)block_id};
-		const struct batch_item item = {
-			.group = group, .shard = shard, .chunk = chunk, .hash_index = hash_index};
+		size_t i = kvh_batch_next(batch);
 
-		kvh_batch_add(run->batch, &key, &value, &item);
+		batch->keys[i] = (struct kvh_key){.hash = hash,
+		                                  .hash_bytes = worker->hash_bytes,
+		                                  .prefix_id = prefixes[shard]};
+		batch->values[i] = (struct kvh_value){.layout = layouts[shard],
+		                                      .block_id = (uint64_t)block_id};
+		batch->items[i] = (struct batch_item){.chunk = chunk, .group = group};
 	}
 }
 
@@ -50,7 +52,6 @@ static kvh_status ask(struct save_run *run, struct worker_batch *batch)
 	const struct kvh_call call = {.struct_bytes = sizeof(call), .cancel = &run->job->cancel};
 	struct kvh_batch view = kvh_batch_view(batch, 0, batch->count);
 
-	kvh_batch_preset(batch);
 	return kvh_store_exists(run->worker->store, &view, KVH_EXISTS_DEDUP, &call);
 }
 
@@ -82,7 +83,7 @@ static void settle_existing(struct save_run *run)
 {
 	struct worker_batch *batch = run->batch;
 	struct worker_batch *recheck = &run->thread->recheck;
-	size_t next = 0;
+	size_t next;
 
 	recheck->count = 0;
 	for (size_t i = 0; i < batch->count; i++) {
@@ -90,10 +91,13 @@ static void settle_existing(struct save_run *run)
 			continue;
 		if (kvh_batch_reserve(recheck, recheck->count + 1))
 			return; /* no memory to ask: they stay failures */
-		kvh_batch_add(recheck, &batch->keys[i], &batch->values[i], &batch->items[i]);
+		next = kvh_batch_next(recheck);
+		recheck->keys[next] = batch->keys[i];
+		recheck->values[next] = batch->values[i];
 	}
 	if (!recheck->count || ask(run, recheck))
 		return;
+	next = 0;
 	for (size_t i = 0; i < batch->count; i++) {
 		if (batch->results[i].value != KVH_OBJECT_ALREADY_EXISTS)
 			continue;
@@ -223,7 +227,6 @@ static kvh_status put_missing(struct save_run *run)
 	struct put_outcome out;
 	kvh_status status;
 
-	kvh_batch_preset(batch);
 	status = kvh_store_put(worker->store, &view, &options, &call);
 	record.duration_ns = kvh_now_ns(worker->env) - begin_ns;
 	if (!status)

@@ -91,22 +91,65 @@ kvh_status kvh_submit_check_block(struct kvh_worker *worker, const char *what, s
 	                (unsigned long long)worker->groups[group].block_count);
 }
 
+/* An event names the hash before its chunk too. */
+static uint64_t first_hash_of(const struct kvh_worker *worker, const struct job_input *in)
+{
+	uint64_t first_hash = in->first_token / worker->hash_tokens;
+
+	return first_hash ? first_hash - 1 : 0;
+}
+
+static size_t first_block_of(const struct kvh_worker *worker, const struct job_input *in, size_t g)
+{
+	return in->first_token / worker->groups[g].config.block_tokens;
+}
+
 /* The pieces that every job keeps; the caller counts its own beside them. */
 bool kvh_submit_count(const struct kvh_worker *worker, const struct job_input *in, size_t *bytes)
 {
 	bool fits = kvh_arena_count(bytes, 1, sizeof(struct worker_job)) &&
 	            kvh_arena_count(bytes, in->request.bytes, 1) &&
-	            kvh_arena_count(bytes, in->hash_count, worker->hash_bytes);
+	            kvh_arena_count(bytes, in->hash_count - first_hash_of(worker, in),
+	                            worker->hash_bytes);
 
 	if (in->keeps_blocks) {
 		fits = fits &&
 		       kvh_arena_count(bytes, worker->group_count, sizeof(struct kvh_block_table));
 		for (size_t g = 0; fits && g < worker->group_count; g++) {
 			if (worker->groups[g].participates)
-				fits = kvh_arena_count(bytes, in->blocks[g].count, sizeof(int32_t));
+				fits = kvh_arena_count(
+					bytes, in->blocks[g].count - first_block_of(worker, in, g),
+					sizeof(int32_t));
 		}
 	}
 	return fits;
+}
+
+/* The last count - first elements; NULL, which takes no offset, when there are none. */
+static void *copy_from(struct kvh_arena *arena, const void *array, size_t first, size_t count,
+                       size_t bytes)
+{
+	if (first == count)
+		return NULL;
+	return kvh_arena_copy(arena, (const uint8_t *)array + first * bytes, count - first, bytes);
+}
+
+static void copy_blocks(const struct kvh_worker *worker, const struct job_input *in,
+                        struct worker_job *job, struct kvh_arena *arena)
+{
+	job->blocks = kvh_arena_take(arena, worker->group_count, sizeof(*job->blocks));
+	memset(job->blocks, 0, worker->group_count * sizeof(*job->blocks));
+	for (size_t g = 0; g < worker->group_count; g++) {
+		size_t count = in->blocks[g].count;
+		size_t first_block;
+
+		if (!worker->groups[g].participates)
+			continue;
+		first_block = first_block_of(worker, in, g);
+		job->blocks[g].count = count - first_block;
+		job->blocks[g].ids =
+			copy_from(arena, in->blocks[g].ids, first_block, count, sizeof(int32_t));
+	}
 }
 
 /* Takes the pieces in the order in which they were counted. */
@@ -129,19 +172,13 @@ struct worker_job *kvh_submit_build(const struct kvh_worker *worker, const struc
 	job->entry.key_bytes = sizeof(job->job_id);
 	job->request_id = kvh_arena_copy(arena, in->request.data, in->request.bytes, 1);
 	job->request_id_bytes = in->request.bytes;
-	job->hashes = kvh_arena_copy(arena, in->hashes, in->hash_count, worker->hash_bytes);
+	job->first_token = in->first_token;
+	job->first_hash = first_hash_of(worker, in);
+	job->hashes =
+		copy_from(arena, in->hashes, job->first_hash, in->hash_count, worker->hash_bytes);
 	job->hash_count = in->hash_count;
-	if (in->keeps_blocks) {
-		job->blocks = kvh_arena_take(arena, worker->group_count, sizeof(*job->blocks));
-		memset(job->blocks, 0, worker->group_count * sizeof(*job->blocks));
-		for (size_t g = 0; g < worker->group_count; g++) {
-			if (!worker->groups[g].participates)
-				continue;
-			job->blocks[g].ids = kvh_arena_copy(arena, in->blocks[g].ids,
-			                                    in->blocks[g].count, sizeof(int32_t));
-			job->blocks[g].count = in->blocks[g].count;
-		}
-	}
+	if (in->keeps_blocks)
+		copy_blocks(worker, in, job, arena);
 	return job;
 }
 
@@ -185,14 +222,18 @@ kvh_status kvh_submit_enter(struct kvh_worker *worker, struct worker_job *job,
                             struct kvh_error *error)
 {
 	struct worker_request *request;
+	uint64_t saved_tokens;
 	kvh_status status;
 
 	kvh_worker_lock(worker);
 	request = kvh_ledger_find(worker, job->request_id, job->request_id_bytes);
+	saved_tokens = request ? request->saved_tokens : 0;
 	if (!job->is_load)
-		job->save.source_bytes = kvh_save_source_bytes(
-			worker, request ? request->saved_tokens : 0, job->save.floored_tokens);
+		job->save.source_bytes =
+			kvh_save_source_bytes(worker, saved_tokens, job->save.floored_tokens);
 	status = refuse_entry(worker, job, error);
+	if (!status && job->first_token > saved_tokens)
+		status = KVH_SUBMIT_AGAIN;
 	if (!status) {
 		request = kvh_ledger_enter(worker, job->request_id, job->request_id_bytes);
 		if (!request)

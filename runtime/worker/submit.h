@@ -13,6 +13,7 @@ struct job_input {
 	struct kvh_request_id request;
 	uint64_t token_count;
 	uint64_t needed_tokens; /* whose blocks and hashes must be there */
+	uint64_t first_token;   /* the job keeps no blocks before it; a multiple of lcm_tokens */
 	const struct kvh_block_table *blocks;
 	bool keeps_blocks; /* the job keeps the tables (a load keeps its chunks instead) */
 	const uint8_t *hashes;
@@ -32,7 +33,11 @@ bool kvh_submit_count(const struct kvh_worker *worker, const struct job_input *i
 /* The allocation: the job is its first piece. NULL: no memory. */
 struct worker_job *kvh_submit_build(const struct kvh_worker *worker, const struct job_input *in,
                                     size_t bytes, struct kvh_arena *arena);
-/* Enters a built job, or says why not (then the caller frees it). */
+/*
+ * Enters a built job, or says why not (then the caller frees it). KVH_SUBMIT_AGAIN: the request's
+ * life has ended meanwhile, and what the job did not keep is to be saved again.
+ */
+enum { KVH_SUBMIT_AGAIN = 1 };
 kvh_status kvh_submit_enter(struct kvh_worker *worker, struct worker_job *job,
                             struct kvh_error *error);
 /* Counts a refused save. */

@@ -145,20 +145,40 @@ static struct worker_job *build(struct kvh_worker *worker, const struct kvh_save
 	return built;
 }
 
+/*
+ * What is saved already need not be kept: else each step of a long request would copy all of it.
+ * An object that ends inside a block may lie anywhere (R-21, R-22).
+ */
+static uint64_t first_token_of(struct kvh_worker *worker, const struct kvh_save_job *job,
+                               const struct job_input *in)
+{
+	const struct worker_request *request;
+	uint64_t saved_tokens = 0;
+
+	if (job->tail_count || job->boundary_put_count)
+		return 0;
+	kvh_worker_lock(worker);
+	request = kvh_ledger_find(worker, in->request.data, in->request.bytes);
+	if (request)
+		saved_tokens = request->saved_tokens;
+	kvh_worker_unlock(worker);
+	return saved_tokens < in->needed_tokens ? saved_tokens : in->needed_tokens;
+}
+
 static kvh_status submit(struct kvh_worker *worker, const struct kvh_save_job *job,
                          struct kvh_error *error)
 {
-	const struct job_input in = {.job_id = job->job_id,
-	                             .user = job->user,
-	                             .request = job->request,
-	                             .token_count = job->token_count,
-	                             .needed_tokens =
-	                                     kvh_round_down(job->token_count, worker->lcm_tokens),
-	                             .blocks = job->blocks,
-	                             .keeps_blocks = true,
-	                             .hashes = job->hashes,
-	                             .hash_count = job->hash_count,
-	                             .event = job->event};
+	struct job_input in = {.job_id = job->job_id,
+	                       .user = job->user,
+	                       .request = job->request,
+	                       .token_count = job->token_count,
+	                       .needed_tokens =
+	                               kvh_round_down(job->token_count, worker->lcm_tokens),
+	                       .blocks = job->blocks,
+	                       .keeps_blocks = true,
+	                       .hashes = job->hashes,
+	                       .hash_count = job->hash_count,
+	                       .event = job->event};
 	struct worker_job *built;
 	kvh_status status = kvh_submit_check(worker, &in, error);
 
@@ -172,12 +192,15 @@ static kvh_status submit(struct kvh_worker *worker, const struct kvh_save_job *j
 		status = check_tokens(job, error);
 	if (status)
 		return status;
-	built = build(worker, job, &in);
-	if (!built)
-		return kvh_fail(error, KVH_NO_MEMORY, "no memory for the job");
-	status = kvh_submit_enter(worker, built, error);
-	if (status)
-		kvh_free(built);
+	do {
+		in.first_token = first_token_of(worker, job, &in);
+		built = build(worker, job, &in);
+		if (!built)
+			return kvh_fail(error, KVH_NO_MEMORY, "no memory for the job");
+		status = kvh_submit_enter(worker, built, error);
+		if (status)
+			kvh_free(built);
+	} while (status == KVH_SUBMIT_AGAIN);
 	return status;
 }
 

@@ -42,11 +42,6 @@ kvh_status kvh_worker_serving(struct kvh_worker *worker)
 	return status;
 }
 
-uint32_t kvh_worker_shards(const struct kvh_worker *worker)
-{
-	return worker->sharding.shards_per_rank;
-}
-
 static kvh_status make_locks(struct kvh_worker *worker)
 {
 	const struct kvh_env *env = worker->env;

@@ -288,14 +288,14 @@ static void split(struct arena *arena, const struct ints *staging, int64_t usabl
 static void rotate(struct arena *arena, size_t count, int64_t rank, struct ints *out)
 {
 	struct worker_batch batch = {0};
-	const struct kvh_key none = {0};
-	const struct kvh_value nothing = {0};
 
 	must(kvh_batch_reserve(&batch, count) == KVH_OK);
 	for (size_t i = 0; i < count; i++) {
-		const struct batch_item item = {.chunk = i};
+		size_t k = kvh_batch_next(&batch);
 
-		kvh_batch_add(&batch, &none, &nothing, &item);
+		batch.keys[k] = (struct kvh_key){0};
+		batch.values[k] = (struct kvh_value){0};
+		batch.items[k] = (struct batch_item){.chunk = i};
 	}
 	if (count)
 		kvh_batch_rotate(&batch, (size_t)rank % count);

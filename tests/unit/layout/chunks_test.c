@@ -45,6 +45,25 @@ static void every_chunk_belongs_to_exactly_one_of_put_step_ranks(void **state)
 	assert_true(kvh_chunk_is_mine((UINT64_C(1) << 32) % 7, 7, UINT32_MAX, 1));
 }
 
+/* proves: R-15 */
+static void the_first_chunk_of_a_rank_is_the_nearest_of_its_own(void **state)
+{
+	(void)state;
+	for (uint32_t put_step = 1; put_step <= 8; put_step++) {
+		for (uint32_t rank = 0; rank < put_step + 2; rank++) {
+			for (uint64_t index = 0; index < 40; index++) {
+				uint64_t expected = index;
+
+				while (!kvh_chunk_is_mine(expected, put_step, rank, 3))
+					expected++;
+				assert_int_equal(kvh_chunk_first_mine(index, put_step, rank, 3),
+				                 expected);
+			}
+		}
+	}
+	assert_true(kvh_chunk_is_mine(kvh_chunk_first_mine(1, 7, UINT32_MAX, 1), 7, UINT32_MAX, 1));
+}
+
 /* proves: C-3 */
 static void the_last_chunk_of_the_longest_request_does_not_wrap(void **state)
 {
@@ -65,6 +84,7 @@ int main(void)
 		cmocka_unit_test(a_chunk_is_named_by_the_last_hash_it_covers),
 		cmocka_unit_test(a_chunk_that_ends_before_the_first_hash_has_none),
 		cmocka_unit_test(every_chunk_belongs_to_exactly_one_of_put_step_ranks),
+		cmocka_unit_test(the_first_chunk_of_a_rank_is_the_nearest_of_its_own),
 		cmocka_unit_test(the_last_chunk_of_the_longest_request_does_not_wrap),
 	};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests' lives, cancelling, draining and closing. */
+#include "base/fault.h"
 #include "rig.h"
 
 static size_t drain_left(struct rig *rig, const char *request, kvh_deadline deadline_ns)
@@ -27,6 +28,41 @@ static void preemption_forgets_at_once(void **state)
 	rig_run_save(&rig);
 	assert_string_equal(rig_done(&rig), "saved 1 0\nsaved 2 -2001\n");
 	rig_preempt(&rig, "nobody");
+	rig_close(&rig);
+}
+
+/* Preempts at the first allocation, and lets all of them be. */
+static bool preempt_once(void *user, enum kvh_fault_point point, const void *key, size_t key_bytes,
+                         int64_t *number)
+{
+	struct rig **rig = user;
+
+	(void)key, (void)key_bytes, (void)number;
+	if (point == KVH_FAULT_BASE_ALLOC && *rig) {
+		rig_preempt(*rig, "r");
+		*rig = NULL;
+	}
+	return false;
+}
+
+/* proves */
+static void a_save_handed_in_while_its_request_is_preempted_saves_from_the_start(void **state)
+{
+	struct rig rig;
+	struct rig *preempted = &rig;
+
+	(void)state;
+	rig_init(&rig);
+	rig_open(&rig);
+	rig_save_and_run(&rig, 1, "r", 32);
+	rig_calls(&rig);
+	assert_true(kvh_fault_arm(preempt_once, &preempted));
+	rig_save(&rig, 2, "r", 64);
+	kvh_fault_disarm_all();
+	assert_null(preempted);
+	rig_run_save(&rig);
+	assert_string_equal(rig_calls(&rig), "exists 0 1 2 3\nput 2 3\n");
+	assert_int_equal(rig_saved_tokens(&rig, "r"), 64);
 	rig_close(&rig);
 }
 
@@ -395,6 +431,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(preemption_forgets_at_once),
+		cmocka_unit_test(
+			a_save_handed_in_while_its_request_is_preempted_saves_from_the_start),
 		cmocka_unit_test(finishing_waits_until_the_queued_jobs_have_drained),
 		cmocka_unit_test(finishing_cancels_loads_though_saves_are_outstanding),
 		cmocka_unit_test(finishing_a_wrong_list_changes_nothing),
