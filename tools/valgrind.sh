@@ -4,6 +4,7 @@
 # out are the tests that only repeat much (property loops, models, crowds) and those of the command.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export KVH_TEST_DATA=$PWD/tests/data
 skip='hit_property|coordinator_golden|lookup_golden|core_model|local_threads|fabric_|worker_stress'
 passed=0
 failed=0
