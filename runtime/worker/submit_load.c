@@ -150,7 +150,7 @@ static const struct load_chunk *find_twin(const struct load_chunk *chunks, size_
                                           uint32_t *table, size_t mask)
 {
 	for (size_t i = 0; i < count; i++) {
-		size_t at = (uint32_t)chunks[i].block_id * UINT32_C(2654435761) & mask;
+		size_t at = (uint64_t)chunks[i].block_id * 0x9e3779b97f4a7c15u >> 32 & mask;
 
 		for (; table[at]; at = (at + 1) & mask) {
 			const struct load_chunk *other = &chunks[table[at] - 1];
