@@ -154,6 +154,7 @@ static void the_end_of_a_life_leaves_the_loads_of_the_next_alone(void **state)
 		turn(LOAD_THREAD);
 	assert_true(rig_poll(rig, &completion));
 	assert_int_equal(completion.kind, KVH_SAVE_DONE);
+	assert_int_equal(completion.status, KVH_OK); /* finish lets saves drain */
 	assert_true(rig_poll(rig, &completion));
 	assert_int_equal(completion.kind, KVH_LOAD_DONE);
 	assert_int_equal(completion.status, KVH_OK);
@@ -175,8 +176,10 @@ static void queued_loads_end_with_their_request_at_once(void **state)
 	assert_int_equal(load(1, "a", 2), KVH_OK);
 	assert_int_equal(load(2, "b", 2), KVH_OK);
 	assert_int_equal(load(3, "c", 2), KVH_OK);
+	assert_int_equal(save(4, "b", 1), KVH_OK); /* b has saves to drain, too */
 	assert_int_equal(kvh_worker_preempt(rig_worker(rig), requests[0]), KVH_OK);
 	assert_int_equal(kvh_worker_finish(rig_worker(rig), &requests[1], 1), KVH_OK);
+	assert_int_equal(rig_stats(rig).queued_loads, 1);
 	assert_int_equal(rig_set_identity(rig, 1, NULL), KVH_OK);
 	while (rig_poll(rig, &completion)) {
 		assert_int_equal(completion.status, KVH_CANCELLED);

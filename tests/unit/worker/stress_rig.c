@@ -517,11 +517,6 @@ struct kvh_worker *rig_worker(struct rig *rig)
 	return rig->worker;
 }
 
-struct kvh_store *rig_store(struct rig *rig)
-{
-	return rig->store;
-}
-
 size_t rig_region_count(struct rig *rig)
 {
 	return rig->region_count;

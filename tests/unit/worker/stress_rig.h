@@ -50,7 +50,6 @@ struct rig *rig_open(const struct rig_options *options);
 void rig_close(struct rig *rig);
 
 struct kvh_worker *rig_worker(struct rig *rig);
-struct kvh_store *rig_store(struct rig *rig);
 uint64_t *rig_block(struct rig *rig, int32_t block_id);
 
 /* What a block holds whose hash begins with word, under an identity. */
