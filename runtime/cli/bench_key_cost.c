@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -230,15 +231,19 @@ bool kvh_bench_per_key(struct kvh_bench *bench)
 /* Of this process. 0: not known. */
 static size_t resident_bytes(void)
 {
+	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	FILE *file = fopen("/proc/self/statm", "r");
-	unsigned long long pages = 0;
+	uint64_t pages = 0;
+	char line[128], *rest, *second = NULL;
 
 	if (!file)
 		return 0;
-	if (fscanf(file, "%*u %llu", &pages) != 1)
-		pages = 0;
+	if (fgets(line, sizeof(line), file) && strtok_r(line, " ", &rest))
+		second = strtok_r(NULL, " ", &rest);
 	fclose(file);
-	return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+	if (!second || !kvh_cli_number(second, 0, SIZE_MAX / page_bytes, &pages))
+		return 0;
+	return (size_t)pages * page_bytes;
 }
 
 static bool fill(struct key_bench *keys, size_t count)

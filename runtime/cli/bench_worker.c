@@ -124,7 +124,8 @@ static bool work_init(struct worker_bench *work, struct kvh_bench *bench, size_t
 	work->hashes = calloc((size_t)JOBS * REQUEST_BLOCKS, KVH_BENCH_HASH_BYTES);
 	if (!work->memory || !work->hashes) {
 		work_fini(work);
-		return kvh_bench_ok("memory for the worker", KVH_NO_MEMORY, NULL);
+		kvh_bench_ok("memory for the worker", KVH_NO_MEMORY, NULL);
+		return false;
 	}
 	for (size_t i = 0; i < (size_t)JOBS * REQUEST_BLOCKS; i++)
 		kvh_bench_hash(work->hashes + i * KVH_BENCH_HASH_BYTES, 0, i);
@@ -142,7 +143,7 @@ static bool submit_save(struct worker_bench *work, const struct kvh_block_table 
 	const struct kvh_save_job job = {.struct_bytes = sizeof(job),
 	                                 .job_id = work->last_job_id,
 	                                 .request = request,
-	                                 .token_count = REQUEST_BLOCKS * BLOCK_TOKENS,
+	                                 .token_count = (uint64_t)REQUEST_BLOCKS * BLOCK_TOKENS,
 	                                 .blocks = blocks,
 	                                 .hashes = hashes,
 	                                 .hash_count = REQUEST_BLOCKS};
@@ -157,7 +158,7 @@ static bool submit_load(struct worker_bench *work, const struct kvh_block_table 
 	const struct kvh_load_job job = {.struct_bytes = sizeof(job),
 	                                 .job_id = work->last_job_id,
 	                                 .request = request,
-	                                 .token_count = REQUEST_BLOCKS * BLOCK_TOKENS,
+	                                 .token_count = (uint64_t)REQUEST_BLOCKS * BLOCK_TOKENS,
 	                                 .blocks = blocks,
 	                                 .hashes = hashes,
 	                                 .hash_count = REQUEST_BLOCKS};

@@ -202,14 +202,14 @@ static kvh_status take_options(struct kvh_url *url, char *text, struct kvh_error
 
 kvh_status kvh_url_parse(const char *text, struct kvh_url *url, struct kvh_error *error)
 {
-	char *rest = url->text;
-	char *query;
+	char *rest, *query;
 	kvh_status status;
 
 	url->option_count = 0;
 	status = copy_text(text, url, error);
 	if (status)
 		return status;
+	rest = url->text;
 	status = cut_scheme(url, &rest, error);
 	if (status)
 		return status;

@@ -257,7 +257,7 @@ kvh_status kvh_worker_serving(struct kvh_worker *worker);
 
 /* epoch.c */
 kvh_status kvh_epoch_create(struct kvh_worker *worker, const void *identity, size_t identity_bytes,
-                            struct worker_epoch **epoch, struct kvh_error *error);
+                            struct worker_epoch **out, struct kvh_error *error);
 void kvh_epoch_destroy(struct worker_epoch *epoch);
 void kvh_epoch_release(struct kvh_worker *worker, struct worker_epoch *epoch)
 	KVH_REQUIRES(kvh_role_worker);

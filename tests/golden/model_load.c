@@ -74,7 +74,7 @@ static bool add_load_group(struct model *model, const struct trace_job *job, int
 
 		if (index >= strlen(mask) || mask[index] != '1')
 			continue;
-		if (!add_load_chunk(model, job, group, &found.at[i], list))
+		if (!add_load_chunk(model, job, group, found.at + i, list))
 			return false;
 	}
 	return true;

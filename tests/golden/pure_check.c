@@ -218,8 +218,10 @@ static void check_asked(struct jread *in, json_t *queried, const struct lookup_s
 }
 
 static void check_lookup_case(struct jread *in, const struct pure_ops *ops,
-                              struct pure_lookup *lookup, json_t *test, struct pure_outcome *out)
+                              const struct pure_lookup *common, json_t *test,
+                              struct pure_outcome *out)
 {
+	struct pure_lookup lookup = *common;
 	struct arena *arena = in->arena;
 	json_t *tails = json_object_get(test, "tail_key_boundaries");
 	struct lookup_store store = {.arena = arena};
@@ -229,10 +231,10 @@ static void check_lookup_case(struct jread *in, const struct pure_ops *ops,
 
 	store.present = jread_text_list(in, json_object_get(test, "present"), "present");
 	store.raises = jread_bool_or(in, test, "store_raises", false);
-	lookup->token_count = jread_int(in, test, "num_tokens");
-	lookup->exists = lookup_exists;
-	lookup->context = &store;
-	ops->lookup(arena, lookup, &result);
+	lookup.token_count = jread_int(in, test, "num_tokens");
+	lookup.exists = lookup_exists;
+	lookup.context = &store;
+	ops->lookup(arena, &lookup, &result);
 	check_number(arena, out, "hit_length", jread_int(in, test, "hit_length"),
 	             result.hit_tokens);
 	check_number(arena, out, "number of tails", (int64_t)json_array_size(tails),

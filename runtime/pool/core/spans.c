@@ -309,13 +309,17 @@ void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
 {
 	uint32_t region = kvh_span_of(area, unit);
 	uint32_t extent_units = kvh_span_extent_units(area, region);
-	uint32_t extent = (unit - region * area->geometry.region_units) / extent_units;
 	struct kvh_region_state *state = &area->regions[region];
 	struct kvh_class_state *class = class_of_span(area, extent_units);
-	bool was_full = LOAD(state->used_extents) == span_extents(area, region);
-	_Atomic uint64_t *word =
-		&area->bitmap[(uint64_t)region * area->geometry.region_bitmap_words + extent / 64];
+	_Atomic uint64_t *word;
+	uint32_t extent;
+	bool was_full;
 
+	/* A slot takes or claims its extent, in a span that is there. */
+	KVH_CHECK(extent_units);
+	extent = (unit - region * area->geometry.region_units) / extent_units;
+	word = &area->bitmap[(uint64_t)region * area->geometry.region_bitmap_words + extent / 64];
+	was_full = LOAD(state->used_extents) == span_extents(area, region);
 	unlink_slot(area, region, slot);
 	STORE(*word, LOAD(*word) & ~(UINT64_C(1) << extent % 64));
 	if (extent / 64 < LOAD(state->hint_word))

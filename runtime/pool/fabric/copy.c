@@ -134,7 +134,7 @@ static void copy_streaming(copy_runs_fn copy_runs, const struct kvh_copy *copy,
 	}
 	for (; (run_bytes = run_bytes_of(bytes)) > 0; bytes -= 2 * run_bytes) {
 		/* Near the end, yet with enough lines left to spread the fetches over. */
-		bool is_near_end = bytes < 4 * RUN_BYTES_MAX;
+		bool is_near_end = bytes < 4 * (size_t)RUN_BYTES_MAX;
 
 		copy_runs(dst, src, run_bytes, is_near_end ? fetched : (struct source){0});
 		if (is_near_end)

@@ -6,6 +6,8 @@
 
 #include <kvhold/store_ops.h>
 
+#include "base/check.h"
+
 /* A value's segments, whichever of its two forms says where they are. */
 struct segments {
 	const struct kvh_segment_template *templates; /* NULL: list */
@@ -21,6 +23,7 @@ static struct segments segments_of(const struct kvh_value *value)
 	if (!value->layout)
 		return (struct segments){.list = value->segments, .count = value->segment_count};
 	view = kvh_layout_get_view(value->layout);
+	KVH_CHECK(view->templates); /* a layout has at least one */
 	return (struct segments){.templates = view->templates,
 	                         .block_id = value->block_id,
 	                         .count = view->template_count};

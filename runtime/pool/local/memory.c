@@ -76,7 +76,7 @@ static kvh_status local_prefix(void *self, const struct kvh_prefix *prefix, uint
 static kvh_status local_tiers(void *self, const struct kvh_key *keys, size_t count,
                               enum kvh_tier *tiers, const struct kvh_call *call)
 {
-	struct kvh_result results[KVH_TURN_KEYS_MAX];
+	struct kvh_result results[KVH_TURN_KEYS_MAX] = {0};
 
 	for (size_t first = 0; first < count; first += KVH_TURN_KEYS_MAX) {
 		size_t left = count - first;

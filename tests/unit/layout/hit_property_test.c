@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hits and masks against definitions that are tried out length by length, over all small stores. */
-#include <string.h>
-
 #include "base/size.h"
 #include "unit/layout/presence.h"
 
@@ -28,6 +26,12 @@ static bool holds(const struct bit_store *store, size_t group, uint64_t end_toke
 	return store->bits[group] >> (end_tokens / HASH_TOKENS - 1) & 1;
 }
 
+static bool same_spec(const struct kvh_group *a, const struct kvh_group *b)
+{
+	return a->kind == b->kind && a->block_tokens == b->block_tokens &&
+	       a->window_tokens == b->window_tokens;
+}
+
 /* C-2: groups of equal spec hold a hash only together. */
 static struct bit_store held_together(const struct world *world, const struct bit_store *store)
 {
@@ -35,8 +39,7 @@ static struct bit_store held_together(const struct world *world, const struct bi
 
 	for (size_t index = 0; index < world->config.group_count; index++) {
 		for (size_t other = 0; other < world->config.group_count; other++) {
-			if (memcmp(&world->groups[index], &world->groups[other],
-			           sizeof(world->groups[0])) == 0)
+			if (same_spec(&world->groups[index], &world->groups[other]))
 				together.bits[index] &= store->bits[other];
 		}
 	}

@@ -146,7 +146,7 @@ static inline bool bytes_are(uint64_t number, const unsigned char *at, size_t by
 
 	for (size_t i = 0; i < bytes; i += sizeof(word)) {
 		word = draw(&seed);
-		if (memcmp(at + i, &word, bytes - i < sizeof(word) ? bytes - i : sizeof(word)))
+		if (memcmp(at + i, &word, bytes - i < sizeof(word) ? bytes - i : sizeof(word)) != 0)
 			return false;
 	}
 	return true;
