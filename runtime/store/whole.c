@@ -79,6 +79,9 @@ kvh_status kvh_store_take_evicted(struct kvh_store *store, struct kvh_evicted_ke
 	status = store->caps.evicted ? store->ops.take_evicted(store->self, keys, capacity,
 	                                                       &taken_count, &taken_lost)
 	                             : KVH_NOT_SUPPORTED;
+	/* A count beyond the array would be read by whoever walks it. */
+	if (status == KVH_OK && taken_count > capacity)
+		status = KVH_INTERNAL;
 	if (status == KVH_OK) {
 		*count = taken_count;
 		*lost = taken_lost;

@@ -514,6 +514,12 @@ static void outputs_are_written_on_success_only(void **state)
 	                 KVH_OK);
 	assert_int_equal(count, 0);
 	assert_true(lost);
+	/* More keys than there is room for: nobody may walk them. */
+	scripted->evicted_count = 2;
+	count = 77;
+	assert_int_equal(kvh_store_take_evicted(scripted->store, &evicted, 1, &count, &lost),
+	                 KVH_INTERNAL);
+	assert_int_equal(count, 77);
 }
 
 int main(void)

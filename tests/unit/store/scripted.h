@@ -22,10 +22,11 @@ struct scripted {
 	struct kvh_store_caps caps; /* set before scripted_open to claim less */
 	uint32_t calls;             /* atomic; of every operation but caps, stats, close */
 	uint32_t closed;
-	kvh_status answer; /* of every call */
-	int64_t value;     /* of every result */
-	uint32_t hold;     /* atomic; calls wait while it is set */
-	uint32_t inside;   /* atomic; calls that wait */
+	kvh_status answer;    /* of every call */
+	size_t evicted_count; /* that take_evicted claims to have written */
+	int64_t value;        /* of every result */
+	uint32_t hold;        /* atomic; calls wait while it is set */
+	uint32_t inside;      /* atomic; calls that wait */
 	uint32_t next_prefix_id;
 	bool many_threads; /* then nothing of the last call is kept */
 	size_t last_count; /* keys of the last batch */
