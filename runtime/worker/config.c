@@ -129,10 +129,13 @@ static kvh_status take_groups(struct kvh_worker *worker, const struct kvh_worker
 		group->factor = kvh_replication_factor(&group->config, worker->ranks.tp_size,
 		                                       worker->ranks.dcp_size);
 		group->put_step = group->config.put_step ? group->config.put_step : group->factor;
-		if (group->put_step > KVH_RANKS_MAX)
-			return kvh_fail(error, KVH_INVALID_PARAMS,
-			                "groups[%zu].put_step: %u, at most %d", i, group->put_step,
-			                KVH_RANKS_MAX);
+		/* With fewer ranks than steps some chunks would be nobody's. */
+		if (group->put_step > worker->ranks.tp_size)
+			return kvh_fail(
+				error, KVH_INVALID_PARAMS,
+				"groups[%zu].put_step: %u ranks can't share the puts, tp_size "
+				"is %u",
+				i, group->put_step, worker->ranks.tp_size);
 	}
 	return KVH_OK;
 }

@@ -53,6 +53,9 @@ static void fill_ranks(const struct trace_config *in, struct kvh_worker_config *
 {
 	config->tp_rank = (uint32_t)in->tp_rank;
 	config->tp_size = config->tp_rank + 1;
+	for (size_t g = 0; g < in->group_count; g++)
+		if (config->tp_size < (uint32_t)in->groups[g].put_step)
+			config->tp_size = (uint32_t)in->groups[g].put_step;
 	config->pcp_rank = (uint32_t)in->pcp_rank;
 	config->pcp_size = config->pcp_rank + 1;
 	config->dcp_rank = (uint32_t)in->dcp_rank;

@@ -99,7 +99,8 @@ static void numbers_out_of_range(struct rig *rig)
 	             {&rig->groups[0].block_tokens, 0, "block"},
 	             {&rig->groups[0].block_tokens, UINT32_MAX, "block"},
 	             {&rig->groups[0].block_tokens, KVH_BLOCK_TOKENS_MAX + 16, "block"},
-	             {&rig->groups[0].put_step, KVH_RANKS_MAX + 1, "put_step"}};
+	             {&rig->groups[0].put_step, 2, "put_step"}, /* of 1 rank */
+	             {&rig->groups[0].put_step, UINT32_MAX, "put_step"}};
 
 	for (size_t i = 0; i < COUNT_OF(cases); i++) {
 		uint32_t kept = *cases[i].field;
