@@ -32,7 +32,7 @@ static const struct kvh_cli_option options[] = {
 	{"rounds", OPTION_ROUNDS, "N", "measured rounds of each case (default 7)"},
 	{"seconds", OPTION_SECONDS, "N",
          "time for the whole run (default 60); a case that is out\nof its share ends after 3 "
-         "rounds, after the whole time\nafter 1"},
+         "rounds, when half of the time\nis over after 1"},
 	{"set", OPTION_SET, "MIB",
          "MiB copied in each pass, a power of two (default 256);\nengine and store memory together "
          "are twice that and\nshould exceed the last-level cache"},

@@ -14,7 +14,7 @@ enum {
 	ENGINE_SLACK = 4096, /* room for the shift */
 	DIRECTIONS = 2,      /* KVH_BENCH_PUT, KVH_BENCH_GET */
 	RATIOS = 3,
-	CASE_SHARE = 22 /* of the run's time limit, one case gets one part of so many */
+	CASE_SHARE = 40 /* of the run's time limit, one case gets one part of so many */
 };
 
 /* What a ratio is taken of. */

@@ -26,12 +26,15 @@ bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint
                        uint64_t case_limit_ns)
 {
 	uint64_t now_ns = kvh_bench_now(bench);
+	uint64_t spent_ns = now_ns - bench->started_ns;
 
 	if (rounds_done == 0)
 		return true;
-	if (rounds_done >= bench->rounds || now_ns - bench->started_ns > bench->limit_ns)
+	if (rounds_done >= bench->rounds || spent_ns > bench->limit_ns)
 		return false;
-	return rounds_done < KVH_BENCH_ROUNDS_MIN || now_ns - case_ns < case_limit_ns;
+	if (now_ns - case_ns < case_limit_ns)
+		return true;
+	return rounds_done < KVH_BENCH_ROUNDS_MIN && spent_ns < bench->limit_ns / 2;
 }
 
 unsigned char *kvh_bench_map(size_t bytes)
