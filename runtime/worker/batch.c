@@ -97,7 +97,7 @@ static kvh_status clear_slots(struct worker_batch *batch, size_t slot_count)
 	return KVH_OK;
 }
 
-kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch, size_t *dropped)
+kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch)
 {
 	size_t slot_count = 64;
 	size_t kept = 0;
@@ -122,7 +122,6 @@ kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch, size_t *dropped
 		move_item(batch, kept, i);
 		batch->slots[slot] = (uint32_t)++kept;
 	}
-	*dropped = batch->count - kept;
 	batch->count = kept;
 	return KVH_OK;
 }

@@ -39,7 +39,7 @@ static inline size_t kvh_batch_next(struct worker_batch *batch)
 	return batch->count++;
 }
 /* Drops every item whose key stands earlier in the batch (D-10). KVH_NO_MEMORY. */
-kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch, size_t *dropped);
+kvh_status kvh_batch_drop_duplicates(struct worker_batch *batch);
 /* Keeps the items whose exists result is not 1, in their order. */
 void kvh_batch_keep_missing(struct worker_batch *batch);
 /* Rotates keys, values and items left. */

@@ -251,14 +251,14 @@ kvh_status kvh_save_store(struct save_run *run)
 {
 	struct kvh_worker *worker = run->worker;
 	struct worker_batch *batch = run->batch;
-	size_t asked, dropped;
+	size_t asked;
 	kvh_status status;
 
 	run->put_count = 0;
 	run->exists_failed = false;
 	if (!batch->count)
 		return KVH_OK;
-	status = kvh_batch_drop_duplicates(batch, &dropped);
+	status = kvh_batch_drop_duplicates(batch);
 	if (status)
 		return status;
 	status = ask_and_record(run);
