@@ -173,7 +173,9 @@ static void keep_line(void *user, enum kvh_log_level level, const char *line)
 	struct scripted *scripted = user;
 
 	(void)level;
+	pthread_mutex_lock(&scripted->log_lock);
 	strncpy(scripted->log, line, sizeof(scripted->log) - 1);
+	pthread_mutex_unlock(&scripted->log_lock);
 }
 
 struct scripted *scripted_new(void)
@@ -181,6 +183,7 @@ struct scripted *scripted_new(void)
 	struct scripted *scripted = calloc(1, sizeof(*scripted));
 
 	assert_non_null(scripted);
+	assert_int_equal(pthread_mutex_init(&scripted->log_lock, NULL), 0);
 	scripted->caps = (struct kvh_store_caps){
 		.struct_bytes = sizeof(scripted->caps),
 		.hold = true,

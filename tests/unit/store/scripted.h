@@ -3,6 +3,7 @@
 #ifndef KVH_TESTS_UNIT_STORE_SCRIPTED_H
 #define KVH_TESTS_UNIT_STORE_SCRIPTED_H
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -33,6 +34,7 @@ struct scripted {
 	struct kvh_call last_call;
 	struct kvh_put_options last_put;
 	char log[512];
+	pthread_mutex_t log_lock;                    /* lines come from any thread */
 	unsigned char memory[SCRIPTED_MEMORY_BYTES]; /* registered as region */
 	kvh_region_id region;
 	uint32_t prefix_id; /* hash_bytes 8, family */
