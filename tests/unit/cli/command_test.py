@@ -138,7 +138,8 @@ class Demo(unittest.TestCase):
         return json.loads(done.stdout)
 
     def test_every_request_finishes_and_every_byte_is_right(self):
-        answer = self.run_json()
+        # Small enough for the neighbour to fill while most requests are still to come.
+        answer = self.run_json("--store", "local:?size=8MiB")
         self.assertTrue(answer["ok"])
         self.assertEqual(answer["requests"]["finished"], 120)
         self.assertEqual(answer["checks"]["wrong_blocks"], 0)
