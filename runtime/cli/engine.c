@@ -289,7 +289,7 @@ static void after_step(struct kvh_engine *engine, bool busy)
 {
 	uint64_t now = now_ns(engine);
 
-	if (busy)
+	if (busy || kvh_schedule_holds_back(engine))
 		engine->progress_ns = now;
 	else
 		engine->env->ops->sleep_ns(engine->env->ctx, idle_ns);

@@ -242,6 +242,11 @@ void kvh_schedule_step(struct kvh_engine *engine);
 void kvh_schedule_collect(struct kvh_engine *engine);
 /* Nothing is left to start, run, load, save or finish. */
 bool kvh_schedule_idle(const struct kvh_engine *engine);
+/*
+ * Whether new requests wait: half of them are held back until the neighbour holds all, so that some
+ * are sure to meet it.
+ */
+bool kvh_schedule_holds_back(const struct kvh_engine *engine);
 
 /* ---- request.c ---- */
 

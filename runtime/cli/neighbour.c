@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { BATCH_COUNT = 64, HASH_BYTES = 16 };
+enum { BATCH_COUNT = 64, LATE_COUNT = 8, HASH_BYTES = 16 };
+
+static const uint64_t late_ns = UINT64_C(10000000);
 
 struct kvh_neighbour {
 	struct kvh_store *store;
@@ -92,8 +94,8 @@ static bool reserve_tokens(struct kvh_neighbour *neighbour)
 	return true;
 }
 
-/* Puts one batch; *full: not every key found room. */
-static kvh_status take_batch(struct kvh_neighbour *neighbour, bool *full)
+/* Puts count objects, at most BATCH_COUNT; *full: not every key found room. */
+static kvh_status take_batch(struct kvh_neighbour *neighbour, size_t count, bool *full)
 {
 	uint8_t hashes[BATCH_COUNT][HASH_BYTES] = {{0}};
 	struct kvh_key keys[BATCH_COUNT];
@@ -101,19 +103,19 @@ static kvh_status take_batch(struct kvh_neighbour *neighbour, bool *full)
 	struct kvh_result results[BATCH_COUNT];
 	struct kvh_token tokens[BATCH_COUNT];
 	const struct kvh_segment segment = {neighbour->buffer, neighbour->object_bytes};
-	const struct kvh_batch batch = {BATCH_COUNT, keys, values, results};
+	const struct kvh_batch batch = {count, keys, values, results};
 	const struct kvh_put_options options = {
 		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = tokens};
 	kvh_status status;
 
-	for (size_t i = 0; i < BATCH_COUNT; i++) {
+	for (size_t i = 0; i < count; i++) {
 		neighbour->put_count++;
 		memcpy(hashes[i], &neighbour->put_count, sizeof(neighbour->put_count));
 		keys[i] = (struct kvh_key){hashes[i], HASH_BYTES, neighbour->prefix_id};
 		values[i] = (struct kvh_value){.segments = &segment, .segment_count = 1};
 	}
 	status = kvh_store_put(neighbour->store, &batch, &options, NULL);
-	for (size_t i = 0; i < BATCH_COUNT && status == KVH_OK; i++) {
+	for (size_t i = 0; i < count && status == KVH_OK; i++) {
 		if (results[i].value == 0)
 			neighbour->tokens[neighbour->token_count++] = tokens[i];
 		else
@@ -122,17 +124,31 @@ static kvh_status take_batch(struct kvh_neighbour *neighbour, bool *full)
 	return status;
 }
 
-/* The thread: reserves until nothing is left, or until it is asked to leave. */
+static kvh_status take_more(struct kvh_neighbour *neighbour, size_t count, bool *full)
+{
+	return reserve_tokens(neighbour) ? take_batch(neighbour, count, full) : KVH_NO_MEMORY;
+}
+
+/*
+ * The thread: reserves until nothing is left; then, until it is asked to leave, what saves that
+ * were under way have committed since, which would make room for later ones.
+ */
 static void take_all(void *arg)
 {
 	struct kvh_neighbour *neighbour = arg;
+	const struct kvh_env *env = neighbour->env;
 	kvh_status status = KVH_OK;
 	bool full = false;
 
 	while (!full && !atomic_load(&neighbour->leaving) && status == KVH_OK)
-		status = reserve_tokens(neighbour) ? take_batch(neighbour, &full) : KVH_NO_MEMORY;
+		status = take_more(neighbour, BATCH_COUNT, &full);
 	neighbour->status = status;
 	atomic_store(&neighbour->full, true);
+	while (!atomic_load(&neighbour->leaving) && status == KVH_OK) {
+		env->ops->sleep_ns(env->ctx, late_ns);
+		status = take_more(neighbour, LATE_COUNT, &full);
+	}
+	neighbour->status = status;
 }
 
 kvh_status kvh_neighbour_start(struct kvh_neighbour *neighbour)

@@ -3,6 +3,7 @@
  */
 #include "engine.h"
 
+#include "neighbour.h"
 #include "pattern.h"
 
 enum room { ROOM_READY, ROOM_LATER, ROOM_LOST };
@@ -343,11 +344,19 @@ static void count_lookup(struct kvh_engine_totals *totals, struct kvh_engine_req
 	request->admitted_before = true;
 }
 
+bool kvh_schedule_holds_back(const struct kvh_engine *engine)
+{
+	return engine->neighbour && engine->neighbour_came &&
+	       engine->next_request >= engine->request_count / 2 &&
+	       !kvh_neighbour_is_full(engine->neighbour);
+}
+
 static struct kvh_engine_request *next_waiting(struct kvh_engine *engine)
 {
 	if (engine->preempted_count)
 		return engine->preempted[0];
-	if (engine->next_request == engine->request_count || engine->totals.stopped_early)
+	if (engine->next_request == engine->request_count || engine->totals.stopped_early ||
+	    kvh_schedule_holds_back(engine))
 		return NULL;
 	return &engine->requests[engine->next_request];
 }

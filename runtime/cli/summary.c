@@ -63,7 +63,8 @@ static void print_bytes(const struct kvh_demo_result *result)
 	       "evicted\n",
 	       megabytes(result->store.used_bytes), megabytes(result->store.capacity_bytes),
 	       megabytes(result->working_set_bytes), whole(result->store.evicted_keys));
-	printf("  pressure            %llu episodes, %llu saves skipped, %llu puts found no "
+	printf("  pressure            %llu episodes, %llu saves skipped, %llu puts (the "
+	       "neighbour's too) found no "
 	       "space\n",
 	       whole(result->worker.pressure_episodes),
 	       whole(result->worker.save_jobs_pressure_skipped),
