@@ -4,21 +4,6 @@
 
 #include "base/fault.h"
 
-/* Objects 0 .. count - 1 of every group, object i full of bytes 1 + i. */
-static void plant_all(struct rig *rig, unsigned count)
-{
-	for (uint32_t g = 0; g < rig->config.group_count; g++) {
-		for (unsigned i = 0; i < count; i++)
-			rig_plant(rig, g, i, (uint8_t)(i + 1));
-	}
-}
-
-static void open_with_objects(struct rig *rig, unsigned count)
-{
-	rig_open(rig);
-	plant_all(rig, count);
-}
-
 /* proves, D-20 */
 static void d20_failed_blocks_are_named_by_group_index_and_block(void **state)
 {
@@ -27,7 +12,7 @@ static void d20_failed_blocks_are_named_by_group_index_and_block(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig_add_group(&rig, KVH_ATTENTION_FULL, 32, 0);
-	open_with_objects(&rig, 4);
+	rig_open_with_objects(&rig, 4);
 	/* Chunk 1 of both groups lies in block 101: only group 1's fails. */
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT, FAKE_DO_IT,
 	            FAKE_DO_IT, KVH_LEASE_EXPIRED);
@@ -60,7 +45,7 @@ static void d2_a_failure_before_the_get_reports_every_block(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 3);
+	rig_open_with_objects(&rig, 3);
 	rig_load(&rig, 1, "r", 48, 16);
 	assert_true(kvh_fault_arm_nth("worker/load/begin", 1, KVH_NO_MEMORY));
 	rig_run_load(&rig);
@@ -79,7 +64,7 @@ static void d3_batches_after_a_failed_one_are_reported_too(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig.config.staging_bytes = 3 * 12288;
-	open_with_objects(&rig, 6);
+	rig_open_with_objects(&rig, 6);
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, FAKE_DO_IT);
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, KVH_TRANSFER_FAIL);
 	rig_load_and_run(&rig, 1, "r", 96, 0);
@@ -96,7 +81,7 @@ static void d4_any_other_length_fails_the_key(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 6);
+	rig_open_with_objects(&rig, 6);
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, 0, 1023, 1024, 1025, INT64_C(1) << 40);
 	rig_load_and_run(&rig, 1, "r", 96, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -800\nfailed 1 g0 i1 b101 -800\n"
@@ -113,7 +98,7 @@ static void d5_a_get_slot_left_unwritten_fails_its_block(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 3);
+	rig_open_with_objects(&rig, 3);
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, FAKE_SILENT, FAKE_DO_IT);
 	rig_load_and_run(&rig, 1, "r", 48, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i1 b101 -2006\nloaded 1 -2006\n");
@@ -128,7 +113,7 @@ static void d4_a_result_below_every_status_is_a_failure(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 1);
+	rig_open_with_objects(&rig, 1);
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, -(INT64_C(1) << 32));
 	rig_load_and_run(&rig, 1, "r", 16, 0);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2009\nloaded 1 -2009\n");
@@ -143,7 +128,7 @@ static void d14_a_queued_load_times_out_at_poll(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig.config.load_timeout_ms = 200;
-	open_with_objects(&rig, 2);
+	rig_open_with_objects(&rig, 2);
 	rig_load(&rig, 1, "r", 16, 0);
 	rig_advance_ns(&rig, 100 * MS);
 	rig_load(&rig, 2, "s", 32, 16);
@@ -177,7 +162,7 @@ static void d14_a_running_load_is_stopped_by_its_deadline_from_hand_in(void **st
 	rig_init(&rig);
 	rig.config.load_timeout_ms = 200;
 	rig.config.staging_bytes = 12288;
-	open_with_objects(&rig, 3);
+	rig_open_with_objects(&rig, 3);
 	begin_ns = rig.config.env->ops->now_ns(rig.config.env->ctx);
 	rig_load(&rig, 1, "r", 48, 0);
 	rig_advance_ns(&rig, 50 * MS);
@@ -201,12 +186,12 @@ static void d14_no_deadline_when_told_so_and_30_s_when_told_nothing(void **state
 	(void)state;
 	rig_init(&rig);
 	rig.config.load_timeout_ms = -1;
-	open_with_objects(&rig, 1);
+	rig_open_with_objects(&rig, 1);
 	rig_load_and_run(&rig, 1, "r", 16, 0);
 	assert_int_equal(rig.world->fake.last_get_deadline_ns, 0);
 	rig_close(&rig);
 	rig_init(&rig);
-	open_with_objects(&rig, 1);
+	rig_open_with_objects(&rig, 1);
 	rig_load(&rig, 1, "r", 16, 0);
 	rig_advance_ns(&rig, 30 * SECONDS - 1);
 	assert_string_equal(rig_done(&rig), "");
@@ -223,7 +208,7 @@ static void d21_the_null_block_as_destination_is_refused(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 4);
+	rig_open_with_objects(&rig, 4);
 	rig.ids[0][2] = KVH_NULL_BLOCK;
 	job = rig_load_job(&rig, 1, "r", 64, 0);
 	assert_refused(&rig, rig_submit_load(&rig, &job), "blocks[0].ids[2]");
@@ -245,7 +230,7 @@ static void d13_a_block_that_stands_twice_is_refused(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig_add_group(&rig, KVH_ATTENTION_FULL, 16, 0);
-	open_with_objects(&rig, 4);
+	rig_open_with_objects(&rig, 4);
 	/* The same id in two groups is two blocks. */
 	rig.ids[1][3] = rig.ids[0][3];
 	rig_load_and_run(&rig, 1, "r", 64, 0);
@@ -271,7 +256,7 @@ static void d13_a_load_ends_where_a_hit_can_end(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig_add_group(&rig, KVH_ATTENTION_FULL, 32, 0);
-	open_with_objects(&rig, 8);
+	rig_open_with_objects(&rig, 8);
 	for (size_t i = 0; i < COUNT_OF(wrong); i++) {
 		job = rig_load_job(&rig, 1, "r", wrong[i], 0);
 		assert_refused(&rig, rig_submit_load(&rig, &job), "token_count");
@@ -284,7 +269,7 @@ static void d13_a_load_ends_where_a_hit_can_end(void **state)
 	rig_init(&rig);
 	rig.config.hash_tokens = 8;
 	rig.config.partial_hits = true;
-	open_with_objects(&rig, 8);
+	rig_open_with_objects(&rig, 8);
 	rig_load_and_run(&rig, 1, "r", 40, 0);
 	assert_string_equal(rig_calls(&rig), "get 1 3 4\n");
 	rig_close(&rig);
@@ -292,7 +277,7 @@ static void d13_a_load_ends_where_a_hit_can_end(void **state)
 	rig.config.hash_tokens = 8;
 	rig.config.partial_hits = true;
 	rig_add_group(&rig, KVH_ATTENTION_SLIDING_WINDOW, 16, 64);
-	open_with_objects(&rig, 8);
+	rig_open_with_objects(&rig, 8);
 	job = rig_load_job(&rig, 1, "r", 40, 0);
 	assert_refused(&rig, rig_submit_load(&rig, &job), "token_count");
 	rig_close(&rig);
@@ -313,7 +298,7 @@ static void d23_a_load_in_doubt_is_reported_when_the_store_confirms(void **state
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 2);
+	rig_open_with_objects(&rig, 2);
 	rig.world->fake.quiesce_status = KVH_TIMEOUT;
 	load_in_doubt(&rig, 1);
 	rig_run_load(&rig); /* asks, in vain */
@@ -334,7 +319,7 @@ static void d23_work_that_never_ends_does_not_hold_back_a_load_in_doubt(void **s
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 2);
+	rig_open_with_objects(&rig, 2);
 	load_in_doubt(&rig, 1);
 	for (uint64_t i = 2; i < 100; i++) {
 		rig_load(&rig, i, "s", 16, 0);

@@ -5,21 +5,6 @@
 #include "base/fault.h"
 #include "worker/staging.h"
 
-/* Objects 0 .. count - 1 of every group, object i full of bytes 1 + i. */
-static void plant_all(struct rig *rig, unsigned count)
-{
-	for (uint32_t g = 0; g < rig->config.group_count; g++) {
-		for (unsigned i = 0; i < count; i++)
-			rig_plant(rig, g, i, (uint8_t)(i + 1));
-	}
-}
-
-static void open_with_objects(struct rig *rig, unsigned count)
-{
-	rig_open(rig);
-	plant_all(rig, count);
-}
-
 /* proves */
 static void a_load_writes_the_blocks_from_the_cached_ones_on(void **state)
 {
@@ -27,7 +12,7 @@ static void a_load_writes_the_blocks_from_the_cached_ones_on(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 8);
+	rig_open_with_objects(&rig, 8);
 	rig_load_and_run(&rig, 1, "r", 96, 40); /* the floor of 40 is 32 */
 	assert_string_equal(rig_calls(&rig), "get 2 3 4 5\n");
 	assert_string_equal(rig_done(&rig), "loaded 1 0\n");
@@ -46,7 +31,7 @@ static void the_start_is_floored_to_the_common_block_size(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig_add_group(&rig, KVH_ATTENTION_FULL, 64, 0);
-	open_with_objects(&rig, 8);
+	rig_open_with_objects(&rig, 8);
 	rig_load_and_run(&rig, 1, "r", 128, 96);
 	assert_string_equal(rig_calls(&rig), "get 4 5 6 7 g1:7\n");
 	rig_close(&rig);
@@ -60,7 +45,7 @@ static void the_load_mask_picks_what_a_sliding_window_needs(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig_add_group(&rig, KVH_ATTENTION_SLIDING_WINDOW, 16, 32);
-	open_with_objects(&rig, 8);
+	rig_open_with_objects(&rig, 8);
 	rig_load_and_run(&rig, 1, "r", 128, 0);
 	assert_string_equal(rig_calls(&rig), "get 0 1 2 3 4 5 6 7 g1:6 g1:7\n");
 	/* Blocks that the window has left may be null: they are not written. */
@@ -112,7 +97,7 @@ static void ranks_start_at_different_keys(void **state)
 		rig_init(&rig);
 		rig.config.tp_size = 8;
 		rig.config.tp_rank = rank;
-		open_with_objects(&rig, 4);
+		rig_open_with_objects(&rig, 4);
 		rig_load_and_run(&rig, 1, "r", 64, 0);
 		assert_string_equal(rig_calls(&rig), calls[rank]);
 		for (int i = 0; i < 4; i++)
@@ -130,7 +115,7 @@ static void failed_blocks_are_named_right_after_a_rotation(void **state)
 	rig_init(&rig);
 	rig.config.tp_size = 8;
 	rig.config.tp_rank = 5; /* 5 % 4 = 1 */
-	open_with_objects(&rig, 4);
+	rig_open_with_objects(&rig, 4);
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, KVH_TRANSFER_FAIL);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_calls(&rig), "get t5:1 t5:2 t5:3 t5:0\n");
@@ -147,7 +132,7 @@ static void the_staging_budget_cuts_a_load_in_order(void **state)
 	rig_init(&rig);
 	/* One key takes 4096 + 8192; 0.9 of the raw budget holds two of them, not three. */
 	rig.config.staging_bytes = 3 * 12288;
-	open_with_objects(&rig, 5);
+	rig_open_with_objects(&rig, 5);
 	rig_load_and_run(&rig, 1, "r", 80, 0);
 	assert_string_equal(rig_calls(&rig), "get 0 1\nget 2 3\nget 4\n");
 	assert_string_equal(rig_done(&rig), "loaded 1 0\n");
@@ -155,7 +140,7 @@ static void the_staging_budget_cuts_a_load_in_order(void **state)
 	rig_init(&rig);
 	rig.config.staging_bytes = 3 * 12288;
 	rig.config.staging_usable_ratio = 1;
-	open_with_objects(&rig, 5);
+	rig_open_with_objects(&rig, 5);
 	rig_load_and_run(&rig, 1, "r", 48, 0);
 	rig_load_and_run(&rig, 2, "r", 64, 0);
 	assert_string_equal(rig_calls(&rig), "get 0 1 2\nget 0 1 2\nget 3\n");
@@ -170,14 +155,14 @@ static void a_key_over_usable_goes_alone_and_one_over_raw_fails_the_load(void **
 	(void)state;
 	rig_init(&rig);
 	rig.config.staging_bytes = 12288; /* usable is 0.9 of it */
-	open_with_objects(&rig, 3);
+	rig_open_with_objects(&rig, 3);
 	rig_load_and_run(&rig, 1, "r", 32, 0);
 	assert_string_equal(rig_calls(&rig), "get 0\nget 1\n");
 	assert_string_equal(rig_done(&rig), "loaded 1 0\n");
 	rig_close(&rig);
 	rig_init(&rig);
 	rig.config.staging_bytes = 12287;
-	open_with_objects(&rig, 3);
+	rig_open_with_objects(&rig, 3);
 	rig_load_and_run(&rig, 1, "r", 32, 0);
 	assert_string_equal(rig_calls(&rig), "");
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i0 b100 -2008\n"
@@ -205,7 +190,7 @@ static void gets_are_recorded(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 4);
+	rig_open_with_objects(&rig, 4);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
 	assert_string_equal(rig_records(&rig), "get ok 4 keys 0 failed 4096 bytes\n");
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, FAKE_DO_IT, KVH_OBJECT_NOT_FOUND);
@@ -226,7 +211,7 @@ static void every_end_of_a_load_is_reported_once(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 2);
+	rig_open_with_objects(&rig, 2);
 	fake_answer_status(&rig.world->fake, FAKE_GET, KVH_RPC_FAIL);
 	rig_load_and_run(&rig, 1, "a", 16, 0);
 	rig_load(&rig, 2, "b", 16, 0);
@@ -257,7 +242,7 @@ static void the_tier_log_counts_keys_and_bytes_by_tier(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig.config.tier_log = true;
-	open_with_objects(&rig, 4);
+	rig_open_with_objects(&rig, 4);
 	FAKE_ANSWER(&rig.world->fake, FAKE_TIERS, KVH_TIER_DISK, KVH_TIER_MEMORY, KVH_TIER_UNKNOWN,
 	            KVH_TIER_DISK);
 	rig_load_and_run(&rig, 1, "r", 64, 0);
@@ -286,7 +271,7 @@ static void an_unheard_of_tier_counts_as_unknown(void **state)
 	(void)state;
 	rig_init(&rig);
 	rig.config.tier_log = true;
-	open_with_objects(&rig, 1);
+	rig_open_with_objects(&rig, 1);
 	FAKE_ANSWER(&rig.world->fake, FAKE_TIERS, 77);
 	rig_load_and_run(&rig, 1, "r", 16, 0);
 	assert_int_equal(rig_stats(&rig).load_unknown_keys, 1);
@@ -315,7 +300,7 @@ static void preemption_cancels_a_running_load_and_not_the_next_lifes(void **stat
 	(void)state;
 	rig_init(&rig);
 	rig.config.staging_bytes = 12288; /* a get for each key */
-	open_with_objects(&rig, 4);
+	rig_open_with_objects(&rig, 4);
 	rig.world->fake.hook = preempt_and_load_again;
 	rig.world->fake.hook_user = &rig;
 	rig_load_and_run(&rig, 1, "r", 64, 0);
@@ -336,7 +321,7 @@ static void preemption_cancels_queued_loads_of_that_request_only(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 4);
+	rig_open_with_objects(&rig, 4);
 	rig_load(&rig, 1, "r", 32, 0);
 	rig_load(&rig, 2, "s", 32, 0);
 	rig_load(&rig, 3, "r", 64, 32);
@@ -357,7 +342,7 @@ static void failed_blocks_are_never_those_that_the_engine_had(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 2);
+	rig_open_with_objects(&rig, 2);
 	fake_answer_status(&rig.world->fake, FAKE_GET, KVH_TRANSFER_FAIL);
 	rig_load_and_run(&rig, 1, "r", 64, 47);
 	assert_string_equal(rig_done(&rig), "failed 1 g0 i2 b102 -800\nfailed 1 g0 i3 b103 -800\n"
@@ -374,7 +359,7 @@ static void failed_blocks_come_before_the_end_through_a_small_array(void **state
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 2);
+	rig_open_with_objects(&rig, 2);
 	fake_answer_status(&rig.world->fake, FAKE_GET, KVH_RPC_FAIL);
 	rig_load_and_run(&rig, 1, "r", 32, 0);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -423,7 +408,7 @@ static void a_get_that_failed_as_a_whole_left_no_good_block(void **state)
 
 	(void)state;
 	rig_init(&rig);
-	open_with_objects(&rig, 2);
+	rig_open_with_objects(&rig, 2);
 	FAKE_ANSWER(&rig.world->fake, FAKE_GET, 1024, 1024);
 	fake_answer_fails(&rig.world->fake, FAKE_GET, KVH_RPC_FAIL);
 	rig_load_and_run(&rig, 1, "r", 32, 0);

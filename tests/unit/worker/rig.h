@@ -164,6 +164,15 @@ struct fake_object *rig_object(struct rig *rig, uint32_t group, unsigned index);
 bool rig_stored(struct rig *rig, uint32_t group, unsigned index, uint8_t byte);
 /* Puts an object there as another writer would, every byte the same. */
 void rig_plant(struct rig *rig, uint32_t group, unsigned index, uint8_t byte);
+/* Opens, and plants objects 0 .. count - 1 of every group, object i full of bytes 1 + i. */
+static inline void rig_open_with_objects(struct rig *rig, unsigned count)
+{
+	rig_open(rig);
+	for (uint32_t g = 0; g < rig->config.group_count; g++) {
+		for (unsigned i = 0; i < count; i++)
+			rig_plant(rig, g, i, (uint8_t)(i + 1));
+	}
+}
 uint64_t rig_lookup(struct rig *rig, uint64_t tokens, struct kvh_lookup_result *result);
 
 /* The call was refused as wrong, in words that hold this one. */
