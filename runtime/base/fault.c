@@ -5,6 +5,7 @@
 #ifdef KVH_FAULTS
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,6 +275,13 @@ uint64_t kvh_fault_passed(enum kvh_fault_point point)
 uint64_t kvh_fault_fired(enum kvh_fault_point point)
 {
 	return __atomic_load_n(&state.fired_count[point], __ATOMIC_RELAXED);
+}
+
+void kvh_fault_crash(void)
+{
+	kill(getpid(), SIGKILL);
+	for (;;)
+		pause();
 }
 
 const char *kvh_fault_name(enum kvh_fault_point point)

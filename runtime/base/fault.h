@@ -44,6 +44,16 @@ int64_t kvh_fault_fire(enum kvh_fault_point point, const void *key, size_t key_b
 	         ? kvh_fault_fire(KVH_FAULT_##point, (key), (key_bytes))                           \
 	         : (int64_t)0)
 
+/* A place where the process may die: any number of a rule kills it there. */
+#define KVH_CRASH_POINT(point)                                                                     \
+	do {                                                                                       \
+		if (KVH_FAULT(point, "", 0))                                                       \
+			kvh_fault_crash();                                                         \
+	} while (0)
+
+/* As kill -9 would: no handler, no flush. */
+_Noreturn void kvh_fault_crash(void);
+
 /* ---- for tests and faults/ ------------------------------------------------------------ */
 
 /* Decides whether a point fires: writes the number and returns true. Must not block. */
@@ -82,6 +92,7 @@ unsigned kvh_fault_effects(enum kvh_fault_point point);
 #else
 
 #define KVH_FAULT(point, key, key_bytes) ((void)(key), (void)(key_bytes), (int64_t)0)
+#define KVH_CRASH_POINT(point)           ((void)0)
 
 #endif
 

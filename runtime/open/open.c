@@ -45,6 +45,52 @@ static kvh_status open_null(const struct kvh_url *url, const struct kvh_store_op
 	return status ? status : kvh_null_open(&null, options->env, ops, self, error);
 }
 
+/* "0600" or "0660": everybody who opens a pool writes into it. */
+static kvh_status read_mode(const char *text, const char *group, uint32_t *mode,
+                            struct kvh_error *error)
+{
+	*mode = group ? 0660 : 0600;
+	if (!text)
+		return KVH_OK;
+	if (strcmp(text, "0660") == 0 && !group)
+		return kvh_fail(error, KVH_INVALID_PARAMS,
+		                "url: option mode 0660 needs option group: whose members may open "
+		                "the pool");
+	if (strcmp(text, group ? "0660" : "0600") != 0)
+		return kvh_fail(error, KVH_INVALID_PARAMS,
+		                "url: option mode is 0600 (alone) or 0660 (with option group)");
+	return KVH_OK;
+}
+
+static kvh_status open_shared(const struct kvh_url *url, const struct kvh_store_options *options,
+                              struct kvh_store_ops *ops, void **self, struct kvh_error *error)
+{
+	char path[KVH_SHARED_PATH_BYTES];
+	struct kvh_shared_options shared = {.path = path};
+	const char *mode = NULL;
+	bool verify = false;
+	const struct kvh_url_known known[] = {
+		{"size", KVH_URL_SIZE, &shared.capacity_bytes, KVH_LOCAL_BYTES_MIN,
+	         KVH_LOCAL_BYTES_MAX},
+		{"verify", KVH_URL_FLAG, &verify, 0, 0},
+		{"mode", KVH_URL_TEXT, &mode, 0, 0},
+		{"group", KVH_URL_TEXT, &shared.group, 0, 0},
+		{"numa", KVH_URL_TEXT, &shared.numa, 0, 0},
+		{"prefault", KVH_URL_FLAG, &shared.prefault, 0, 0},
+	};
+	kvh_status status = kvh_shared_path(url->rest, path, error);
+
+	if (status == KVH_OK)
+		status = kvh_url_read(url, known, sizeof(known) / sizeof(known[0]), error);
+	if (status == KVH_OK)
+		status = read_mode(mode, shared.group, &shared.mode, error);
+	if (status)
+		return status;
+	if (kvh_url_has(url, "verify"))
+		shared.verify = &verify;
+	return kvh_shared_open(&shared, options, ops, self, error);
+}
+
 static kvh_status open_local(const struct kvh_url *url, const struct kvh_store_options *options,
                              struct kvh_store_ops *ops, void **self, struct kvh_error *error)
 {
@@ -57,9 +103,7 @@ static kvh_status open_local(const struct kvh_url *url, const struct kvh_store_o
 	kvh_status status;
 
 	if (url->rest[0])
-		return kvh_fail(error, KVH_NOT_SUPPORTED,
-		                "url: a pool that processes share (local:NAME, local:///PATH) is "
-		                "not in this build; local:?size=8GiB is one in this process");
+		return open_shared(url, options, ops, self, error);
 	status = kvh_url_read(url, known, sizeof(known) / sizeof(known[0]), error);
 	if (status)
 		return status;

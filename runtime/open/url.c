@@ -225,6 +225,14 @@ kvh_status kvh_url_parse(const char *text, struct kvh_url *url, struct kvh_error
 	return take_options(url, query, error);
 }
 
+bool kvh_url_has(const struct kvh_url *url, const char *name)
+{
+	for (size_t i = 0; i < url->option_count; i++)
+		if (strcmp(url->options[i].name, name) == 0)
+			return true;
+	return false;
+}
+
 /* ---- options ---------------------------------------------------------------------------- */
 
 enum { NAME_BYTES_MAX = 32 };
@@ -336,9 +344,18 @@ static kvh_status read_option(const struct kvh_url *url, const struct kvh_url_op
                               struct kvh_error *error)
 {
 	for (size_t i = 0; i < known_count; i++) {
-		if (strcmp(known[i].name, option->name) == 0)
-			return known[i].kind == KVH_URL_SIZE ? read_size(option, &known[i], error)
-			                                     : read_flag(option, &known[i], error);
+		if (strcmp(known[i].name, option->name) != 0)
+			continue;
+		switch (known[i].kind) {
+		case KVH_URL_SIZE:
+			return read_size(option, &known[i], error);
+		case KVH_URL_FLAG:
+			return read_flag(option, &known[i], error);
+		case KVH_URL_TEXT:
+		default:
+			*(const char **)known[i].value = option->value;
+			return KVH_OK;
+		}
 	}
 	return refuse_unknown(url, option->name, known, known_count, error);
 }

@@ -37,7 +37,8 @@ kvh_status kvh_url_parse(const char *text, struct kvh_url *url, struct kvh_error
 
 enum kvh_url_option_kind {
 	KVH_URL_SIZE, /* uint64_t: "8GiB" */
-	KVH_URL_FLAG  /* bool: 0 or 1 */
+	KVH_URL_FLAG, /* bool: 0 or 1 */
+	KVH_URL_TEXT  /* const char *: points into the URL */
 };
 
 /* An option that a backend knows. value is written when the URL has it, and left alone otherwise.
@@ -53,6 +54,8 @@ struct kvh_url_known {
 /* Reads all options. An unknown one is refused with the nearest known one beside it. */
 kvh_status kvh_url_read(const struct kvh_url *url, const struct kvh_url_known *known,
                         size_t known_count, struct kvh_error *error);
+
+bool kvh_url_has(const struct kvh_url *url, const char *name);
 
 /* The nearest of count words within a third of its letters, or NULL. */
 const char *kvh_nearest_word(const char *word, const char *const *words, size_t count);

@@ -48,7 +48,7 @@ HOMES = {
 LIBC = re.compile(
     r"(?:assert|ctype|errno|fcntl|float|getopt|immintrin|inttypes|limits|locale|math|poll|sched"
     r"|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn|string"
-    r"|strings|time|unistd|dlfcn|netdb|endian|cpuid|argp)\.h|(?:sys|linux|netinet|arpa|net)/\w+\.h")
+    r"|strings|time|unistd|dlfcn|grp|netdb|endian|cpuid|argp)\.h|(?:sys|linux|netinet|arpa|net)/\w+\.h")
 SYSTEM_CALLS = ("clock_gettime", "gettimeofday", "time", "nanosleep", "clock_nanosleep", "usleep",
                 "sleep", "rand", "srand", "random", "srandom", "getrandom", "rand_r", "drand48")
 # The bench also reads CPU time, which no environment has.

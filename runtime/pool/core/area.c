@@ -5,8 +5,12 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/error.h"
+#include "base/fault.h"
 #include "base/hash.h"
 #include "base/size.h"
+#include "pool/core/prefixes.h"
+#include "pool/core/slots.h"
 
 #define AREA_MAGIC UINT64_C(0x31646c6f6876706b)
 
@@ -97,7 +101,39 @@ static uint32_t layout_stamp(void)
 	return (uint32_t)kvh_hash64(facts, sizeof(facts));
 }
 
-void kvh_area_format(void *memory, const struct kvh_geometry *geometry, uint64_t epoch)
+static uint64_t life_checksum(const struct kvh_life *life)
+{
+	return kvh_hash64(life, offsetof(struct kvh_life, checksum));
+}
+
+static bool life_is_good(const struct kvh_life *life)
+{
+	return life->number != 0 && life->checksum == life_checksum(life);
+}
+
+const struct kvh_life *kvh_area_life(const void *superblock)
+{
+	const struct kvh_life *a = &((const struct kvh_super *)superblock)->lives[0];
+	const struct kvh_life *b = a + 1;
+
+	if (!life_is_good(b))
+		return life_is_good(a) ? a : NULL;
+	return life_is_good(a) && a->number > b->number ? a : b;
+}
+
+static void begin_life(struct kvh_super *super, uint64_t number, uint64_t epoch,
+                       const uint64_t boot_id[2])
+{
+	struct kvh_life *life = &super->lives[number % 2];
+
+	*life = (struct kvh_life){
+		.number = number, .epoch = epoch, .boot_id = {boot_id[0], boot_id[1]}};
+	KVH_CRASH_POINT(POOL_LIFE);
+	life->checksum = life_checksum(life);
+}
+
+void kvh_area_format(void *memory, const struct kvh_geometry *geometry, uint64_t epoch,
+                     const uint64_t boot_id[2])
 {
 	struct kvh_super *super = memory;
 
@@ -105,27 +141,94 @@ void kvh_area_format(void *memory, const struct kvh_geometry *geometry, uint64_t
 	super->version = AREA_VERSION;
 	super->stamp = layout_stamp();
 	super->geometry = *geometry;
-	super->epoch = epoch;
 	super->checksum = kvh_hash64(super, offsetof(struct kvh_super, checksum));
+	begin_life(super, 1, epoch, boot_id);
 	atomic_init(&super->use_counter, 1);
 	atomic_init(&super->next_serial, 1);
 }
 
-bool kvh_area_check(const void *memory, uint64_t bytes)
+kvh_status kvh_area_check(const void *superblock, uint64_t area_bytes, struct kvh_error *error)
 {
-	const struct kvh_super *super = memory;
+	const struct kvh_super *super = superblock;
 	struct kvh_geometry again;
-	bool sums;
+	uint64_t capacity_bytes;
 
-	if (bytes < sizeof(struct kvh_area_fixed) || super->magic != AREA_MAGIC ||
-	    super->version != AREA_VERSION || super->stamp != layout_stamp() ||
-	    super->checksum != kvh_hash64(super, offsetof(struct kvh_super, checksum)))
-		return false;
+	if (super->magic != AREA_MAGIC)
+		return kvh_fail(error, KVH_INVALID_PARAMS, "is not a pool of kvhold");
+	if (super->version != AREA_VERSION)
+		return kvh_fail(error, KVH_NOT_SUPPORTED,
+		                "is a pool of format %u, and this kvhold knows format %d",
+		                super->version, AREA_VERSION);
+	if (super->checksum != kvh_hash64(super, offsetof(struct kvh_super, checksum)))
+		return kvh_fail(error, KVH_INVALID_PARAMS, "has a damaged superblock");
+	if (super->stamp != layout_stamp())
+		return kvh_fail(error, KVH_NOT_SUPPORTED,
+		                "was made on another kind of machine or by another build");
 	/* All follows from the capacity: any other geometry is not ours. */
-	sums = super->geometry.sums_offset_bytes != 0;
-	if (kvh_geometry_make((uint64_t)super->geometry.unit_count * KVH_UNIT_BYTES, sums, &again))
-		return false;
-	return memcmp(&again, &super->geometry, sizeof(again)) == 0 && again.area_bytes <= bytes;
+	capacity_bytes = (uint64_t)super->geometry.unit_count * KVH_UNIT_BYTES;
+	if (kvh_geometry_make(capacity_bytes, super->geometry.sums_offset_bytes != 0, &again) ||
+	    memcmp(&again, &super->geometry, sizeof(again)) != 0)
+		return kvh_fail(error, KVH_INVALID_PARAMS, "has a damaged superblock");
+	if (again.area_bytes != area_bytes)
+		return kvh_fail(error, KVH_INVALID_PARAMS,
+		                "has %llu bytes where its superblock says %llu: it was cut or "
+		                "resized",
+		                (unsigned long long)area_bytes,
+		                (unsigned long long)again.area_bytes);
+	if (!kvh_area_life(super))
+		return kvh_fail(error, KVH_INVALID_PARAMS, "has a damaged superblock");
+	return KVH_OK;
+}
+
+void kvh_area_empty(struct kvh_area *area, uint64_t epoch, const uint64_t boot_id[2])
+{
+	struct kvh_super *super = area->super;
+	unsigned char *base = (unsigned char *)area->fixed;
+	uint64_t number = kvh_area_life(super)->number + 1;
+
+	atomic_store(&super->clean_mark, 0);
+	atomic_store(&super->prefix_count, 0);
+	atomic_store(&super->slots_ever, 0);
+	for (uint32_t i = 0; i < KVH_EXACT_CLASSES; i++)
+		atomic_store(&super->class_units[i], 0);
+	for (uint32_t i = 0; i < KVH_SESSIONS_MAX / 64; i++)
+		atomic_store(&super->live_sessions[i], 0);
+	KVH_CRASH_POINT(POOL_EMPTIED);
+	memset(base + sizeof(area->fixed->super_bytes), 0,
+	       area->geometry.payload_offset_bytes - sizeof(area->fixed->super_bytes));
+	begin_life(super, number, epoch, boot_id);
+}
+
+uint64_t kvh_area_mark(const struct kvh_area *area)
+{
+	const struct kvh_geometry *g = &area->geometry;
+	const struct kvh_area_fixed *fixed = area->fixed;
+	uint64_t ever = kvh_slots_ever(area);
+	const struct {
+		const void *start;
+		uint64_t bytes;
+	} parts[] = {
+		{&fixed->super.use_counter,
+	         offsetof(struct kvh_super, clean_mark) - offsetof(struct kvh_super, use_counter)},
+		{fixed->prefixes, sizeof(fixed->prefixes[0]) * kvh_prefixes_count(area)},
+		{fixed->ring, sizeof(fixed->ring)},
+		{fixed->prefix_states, sizeof(fixed->prefix_states)},
+		{fixed->classes, sizeof(fixed->classes)},
+		{&fixed->tally, sizeof(fixed->tally)},
+		{area->slots, ever * sizeof(area->slots[0])},
+		{area->links, ever * sizeof(area->links[0])},
+		{area->sums, area->sums ? ever * sizeof(area->sums[0]) : 0},
+		{area->buckets, g->bucket_count * sizeof(area->buckets[0])},
+		{area->shapes, g->region_count * sizeof(area->shapes[0])},
+		{area->regions, g->region_count * sizeof(area->regions[0])},
+		{area->bitmap,
+	         (uint64_t)g->region_count * g->region_bitmap_words * sizeof(area->bitmap[0])},
+	};
+	uint64_t hashes[sizeof(parts) / sizeof(parts[0])];
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		hashes[i] = kvh_hash64(parts[i].start, parts[i].bytes);
+	return kvh_hash64(hashes, sizeof(hashes)) | 1;
 }
 
 void kvh_area_attach(struct kvh_area *area, void *memory)
@@ -137,6 +240,7 @@ void kvh_area_attach(struct kvh_area *area, void *memory)
 	area->fixed = memory;
 	area->super = &area->fixed->super;
 	area->geometry = area->super->geometry;
+	area->epoch = kvh_area_life(area->super)->epoch;
 	area->slots = (void *)(base + g->slots_offset_bytes);
 	area->links = (void *)(base + g->links_offset_bytes);
 	area->buckets = (void *)(base + g->buckets_offset_bytes);

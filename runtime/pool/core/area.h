@@ -51,15 +51,26 @@ struct kvh_geometry {
 	uint32_t region_bitmap_words; /* of one region */
 };
 
+/* From one emptying of the area to the next: a file outlives the boot that filled it. */
+struct kvh_life {
+	uint64_t number; /* counts up */
+	uint64_t epoch;  /* random; names this life in tokens and hints */
+	uint64_t boot_id[2];
+	uint64_t checksum; /* of all above */
+};
+
 struct kvh_super {
 	/* Written once. */
 	uint64_t magic;
 	uint32_t version;
 	uint32_t stamp; /* hash of struct sizes, page and endianness */
 	struct kvh_geometry geometry;
-	uint64_t epoch;    /* random; names this life of the area in tokens and hints */
 	uint64_t checksum; /* of all above */
+	/* The newer whole one counts: a crash while the other is written changes nothing. */
+	struct kvh_life lives[2];
 
+	/* Serial of the session that has the lock, and a bit for those who wait (S-9). */
+	_Alignas(64) _Atomic uint32_t lock;
 	_Alignas(64) _Atomic uint64_t use_counter;     /* orders uses: the LRU's clock */
 	_Alignas(64) _Atomic uint64_t rebuild_counter; /* odd while a rebuild runs */
 	_Alignas(64) _Atomic uint64_t live_sessions[KVH_SESSIONS_MAX / 64];
@@ -72,6 +83,9 @@ struct kvh_super {
 	_Atomic uint32_t slots_ever;   /* slots from here on were never used */
 	/* Evicted keys ever put into the ring. */
 	_Alignas(64) _Atomic uint64_t ring_head;
+	/* Of what lay here when the last session closed; 0: somebody has it open or died with it.
+	 */
+	_Alignas(64) _Atomic uint64_t clean_mark;
 };
 
 /* Counts; all derived or for people. Written under the lock, read by anybody. */
@@ -145,8 +159,9 @@ struct kvh_victim_bounds {
 struct kvh_victims {
 	_Atomic uint32_t active;   /* lists[active] is in use */
 	_Atomic uint32_t head;     /* its first victim that may still be one */
-	_Atomic uint32_t filler;   /* session + 1 that fills the other list */
 	_Atomic uint32_t switches; /* of lists, so that a place in one is not taken for another's */
+	_Atomic uint64_t fills;    /* ever begun */
+	_Atomic uint64_t filler;   /* the fill that runs: its number << 12 | session + 1; 0: none */
 	_Alignas(64) struct kvh_victim_bounds bounds[2];
 };
 
@@ -209,7 +224,9 @@ struct kvh_area_fixed {
 
 /* Where the parts lie in this process. */
 struct kvh_area {
-	struct kvh_geometry geometry; /* own copy: the one in the area may be scribbled over */
+	/* Own copies: those in the area may be scribbled over. */
+	struct kvh_geometry geometry;
+	uint64_t epoch;
 	struct kvh_area_fixed *fixed;
 	struct kvh_super *super;
 	struct kvh_slot *slots;
@@ -228,10 +245,31 @@ struct kvh_area {
  */
 kvh_status kvh_geometry_make(uint64_t capacity_bytes, bool sums, struct kvh_geometry *geometry);
 
-/* Makes an empty area of zeroed memory. */
-void kvh_area_format(void *memory, const struct kvh_geometry *geometry, uint64_t epoch);
-/* Whether the memory holds an area of this version, machine and size. */
-bool kvh_area_check(const void *memory, uint64_t bytes);
+/* Makes an empty area of zeroed memory. boot_id: of the machine, or zeroes in private memory. */
+void kvh_area_format(void *memory, const struct kvh_geometry *geometry, uint64_t epoch,
+                     const uint64_t boot_id[2]);
+
+/*
+ * Whether the superblock (KVH_UNIT_BYTES of it, anybody's bytes) is that of an area of this version
+ * and machine that takes area_bytes; error says what is wrong with it (S-15).
+ */
+kvh_status kvh_area_check(const void *superblock, uint64_t area_bytes, struct kvh_error *error);
+/* The life that a checked superblock is in; NULL: both records are damaged. */
+const struct kvh_life *kvh_area_life(const void *superblock);
+
+/*
+ * Empties an area that nobody else has open and begins its next life; after a crash in the middle
+ * it is still in the old one. Attach it again.
+ */
+void kvh_area_empty(struct kvh_area *area, uint64_t epoch, const uint64_t boot_id[2]);
+
+/*
+ * A number for all that a clean close leaves, truth and derived (never 0). Lock held by the last
+ * session, or nobody has the area open.
+ */
+uint64_t kvh_area_mark(const struct kvh_area *area);
+
+/* The area's life must be good. */
 void kvh_area_attach(struct kvh_area *area, void *memory);
 
 /* Counts that only the lock's holder changes: readers see old or new, no locked instruction. */

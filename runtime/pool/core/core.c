@@ -52,11 +52,20 @@ static void note(struct kvh_core *core, uint64_t ctl, uint64_t use, uint64_t now
 	                 until > now_unit ? until : UINT64_MAX);
 }
 
+static uint64_t touch_slack(const struct kvh_core *core)
+{
+	if (!core->touch_share)
+		return core->touch_slack;
+	return atomic_load_explicit(&core->area.fixed->tally.used_slots, memory_order_relaxed) /
+	       core->touch_share;
+}
+
 void kvh_core_touch(struct kvh_core *core, const struct kvh_core_ref *refs, size_t count,
                     uint64_t now_unit)
 {
 	uint64_t first = atomic_fetch_add_explicit(&core->area.super->use_counter, count,
 	                                           memory_order_relaxed);
+	uint64_t slack = touch_slack(core);
 
 	for (size_t i = 0; i < count; i++) {
 		struct kvh_slot *slot;
@@ -66,7 +75,7 @@ void kvh_core_touch(struct kvh_core *core, const struct kvh_core_ref *refs, size
 			continue;
 		slot = &core->area.slots[refs[i].slot];
 		use = atomic_load_explicit(&slot->use, memory_order_relaxed);
-		if (first + i - (use >> 16) <= core->touch_slack)
+		if (first + i - (use >> 16) <= slack)
 			continue;
 		note(core, refs[i].ctl, set_use(slot, first + i), now_unit);
 	}
@@ -83,8 +92,10 @@ static bool commit_one(struct kvh_core *core, const struct kvh_core_ref *ref, ui
 	if (atomic_load(&slot->ctl) != ref->ctl)
 		return false;
 	use = set_use(slot, last_use);
+	KVH_CRASH_POINT(POOL_COMMIT);
 	if (!kvh_slot_move(slot, ref->ctl, valid))
 		return false;
+	KVH_CRASH_POINT(POOL_COMMITTED);
 	note(core, valid, use, now_unit);
 	return true;
 }
@@ -121,10 +132,53 @@ bool kvh_core_abort(struct kvh_core *core, const struct kvh_core_ref *refs, size
 	return true;
 }
 
+void kvh_core_abandon(struct kvh_core *core, const struct kvh_core_ref *refs, size_t count,
+                      kvh_status *statuses)
+{
+	for (size_t i = 0; i < count; i++) {
+		bool ours = refs[i].slot != KVH_NONE &&
+		            kvh_slot_move(&core->area.slots[refs[i].slot], refs[i].ctl,
+		                          refs[i].ctl | KVH_SLOT_ABANDONED);
+
+		statuses[i] = ours ? KVH_OK : KVH_OBJECT_NOT_FOUND;
+		if (ours)
+			atomic_fetch_add(&core->abandoned, 1);
+	}
+}
+
+static bool is_abandoned(const struct kvh_core *core, uint64_t ctl)
+{
+	return kvh_ctl_state(ctl) == KVH_SLOT_RESERVED && kvh_ctl_owner(ctl) == core->session + 1 &&
+	       (kvh_ctl_flags(ctl) & KVH_SLOT_ABANDONED);
+}
+
+void kvh_core_collect(struct kvh_core *core, kvh_deadline deadline_ns)
+{
+	uint32_t wanted = atomic_load_explicit(&core->abandoned, memory_order_relaxed);
+	uint32_t ever = kvh_slots_ever(&core->area);
+	struct kvh_core_ref refs[KVH_TURN_KEYS_MAX] = {0};
+	kvh_status statuses[KVH_TURN_KEYS_MAX];
+	size_t count = 0;
+
+	if (!wanted)
+		return;
+	for (uint32_t i = 0; i < ever && count < KVH_TURN_KEYS_MAX; i++) {
+		uint64_t ctl = atomic_load(&core->area.slots[i].ctl);
+
+		if (is_abandoned(core, ctl))
+			refs[count++] = (struct kvh_core_ref){.slot = i, .ctl = ctl};
+	}
+	if (!kvh_core_abort(core, refs, count, deadline_ns, statuses))
+		return;
+	/* Others may have freed some: fewer than a turn's are all. */
+	if (count < KVH_TURN_KEYS_MAX)
+		atomic_compare_exchange_strong(&core->abandoned, &wanted, 0);
+}
+
 void kvh_core_token(const struct kvh_core *core, const struct kvh_core_ref *ref,
                     struct kvh_token *token)
 {
-	token->word[0] = core->area.super->epoch;
+	token->word[0] = core->area.epoch;
 	token->word[1] = ref->slot;
 	token->word[2] = kvh_ctl_generation(ref->ctl);
 }
@@ -133,12 +187,12 @@ bool kvh_core_token_ref(const struct kvh_core *core, const struct kvh_token *tok
                         struct kvh_core_ref *ref)
 {
 	ref->slot = KVH_NONE;
-	if (token->word[0] != core->area.super->epoch ||
-	    token->word[1] >= core->area.geometry.slot_count)
+	if (token->word[0] != core->area.epoch || token->word[1] >= core->area.geometry.slot_count)
 		return false;
 	ref->ctl = atomic_load(&core->area.slots[token->word[1]].ctl);
 	if (kvh_ctl_generation(ref->ctl) != token->word[2] ||
 	    kvh_ctl_state(ref->ctl) != KVH_SLOT_RESERVED ||
+	    (kvh_ctl_flags(ref->ctl) & KVH_SLOT_ABANDONED) ||
 	    kvh_ctl_owner(ref->ctl) != core->session + 1)
 		return false;
 	ref->slot = (uint32_t)token->word[1];
@@ -195,16 +249,11 @@ bool kvh_core_clear(struct kvh_core *core, uint32_t *slot, kvh_deadline deadline
 
 /* ---- the rest -------------------------------------------------------------------------- */
 
-bool kvh_core_take_evicted(struct kvh_core *core, struct kvh_evicted_key *keys, size_t capacity,
-                           kvh_deadline deadline_ns, size_t *count, bool *lost)
+size_t kvh_core_take_evicted(struct kvh_core *core, struct kvh_evicted_key *keys, size_t capacity,
+                             bool *lost)
 {
-	if (!kvh_core_take(core, deadline_ns))
-		return false;
-	*count = kvh_ring_take(&core->area, &core->area.fixed->sessions[core->session].ring_tail,
-	                       keys, capacity < KVH_TURN_KEYS_MAX ? capacity : KVH_TURN_KEYS_MAX,
-	                       lost);
-	kvh_core_give(core);
-	return true;
+	return kvh_ring_take(&core->area, &core->area.fixed->sessions[core->session].ring_tail,
+	                     keys, capacity, lost);
 }
 
 static kvh_status intern(struct kvh_core *core, const struct kvh_prefix *prefix,

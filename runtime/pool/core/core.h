@@ -21,11 +21,15 @@ struct kvh_core_lock {
 struct kvh_core {
 	struct kvh_area area;
 	struct kvh_core_lock lock;
-	uint32_t session;     /* this handle's, set by whoever opens it */
-	uint64_t hash_mask;   /* all ones; tests make tags collide */
-	uint64_t touch_slack; /* a use younger than this many uses is not renewed; 0: exact LRU */
-	uint32_t victims_max; /* of one list */
-	struct kvh_ranked *scratch; /* 2 * victims_max, the filler's */
+	uint32_t session;           /* this handle's, set by whoever opens it */
+	_Atomic uint32_t abandoned; /* reservations of this handle that kvh_core_collect frees */
+	uint64_t hash_mask;         /* all ones; tests make tags collide */
+	/* A use younger than so many uses is not renewed; both 0: exact LRU. */
+	uint64_t touch_slack;
+	uint32_t touch_share;       /* above 0: this part of the objects instead */
+	uint32_t victims_max;       /* of one list */
+	struct kvh_ranked *scratch; /* 2 * victims_max, of the thread that set filling */
+	_Atomic bool filling;
 };
 
 /*
@@ -125,12 +129,14 @@ struct kvh_reserve {
 	uint32_t full_units;   /* this many were not to be had; 0: unknown */
 	uint32_t victims_left; /* of this turn */
 	/* Of the key's search for room. */
-	uint32_t cursor;   /* in the victims' list */
-	uint32_t switches; /* which list that was */
-	bool searching;    /* cursor is set */
-	bool want_scan;    /* the list is over */
-	bool list_fresh;   /* filled by this search, when left_keys had left the store */
-	bool sweeping;     /* nothing is left to evict in order: slot by slot */
+	uint32_t cursor;      /* in the victims' list */
+	uint32_t switches;    /* which list that was */
+	bool searching;       /* cursor is set */
+	bool want_scan;       /* the list is over */
+	bool list_fresh;      /* filled by this search, when left_keys had left the store */
+	bool sweeping;        /* nothing is left to evict in order: slot by slot */
+	uint64_t seen_filler; /* whose scan this waits for, and since when */
+	uint64_t seen_since_ns;
 	uint64_t left_keys;
 	uint64_t from_rank;  /* where the list began */
 	uint64_t bound_rank; /* where the next list would begin */
@@ -156,6 +162,15 @@ enum kvh_reserve_step kvh_core_reserve(struct kvh_core *core, struct kvh_reserve
 bool kvh_core_abort(struct kvh_core *core, const struct kvh_core_ref *refs, size_t count,
                     kvh_deadline deadline_ns, kvh_status *statuses);
 
+/*
+ * Without the lock: these reservations of this session are for whoever holds it next. No byte of
+ * their extents may move any more.
+ */
+void kvh_core_abandon(struct kvh_core *core, const struct kvh_core_ref *refs, size_t count,
+                      kvh_status *statuses);
+/* Frees what this handle abandoned, up to 64 a turn; nothing to do costs one load. */
+void kvh_core_collect(struct kvh_core *core, kvh_deadline deadline_ns);
+
 /* ---- removing -------------------------------------------------------------------------- */
 
 /*
@@ -174,8 +189,9 @@ bool kvh_core_clear(struct kvh_core *core, uint32_t *slot, kvh_deadline deadline
 
 /* ---- the rest -------------------------------------------------------------------------- */
 
-bool kvh_core_take_evicted(struct kvh_core *core, struct kvh_evicted_key *keys, size_t capacity,
-                           kvh_deadline deadline_ns, size_t *count, bool *lost);
+/* How many keys were taken; *lost is set when some were missed. No lock. */
+size_t kvh_core_take_evicted(struct kvh_core *core, struct kvh_evicted_key *keys, size_t capacity,
+                             bool *lost);
 
 /* Status and words as kvh_store_prefix; KVH_TIMEOUT: no lock. */
 kvh_status kvh_core_prefix(struct kvh_core *core, const struct kvh_prefix *prefix,
@@ -187,14 +203,22 @@ void kvh_core_stats(const struct kvh_core *core, struct kvh_store_stats *stats);
 void kvh_core_rebuild(struct kvh_core *core, uint64_t now_ns) KVH_REQUIRES(kvh_role_pool);
 
 /*
- * Gives back what a dead session held, up to 64 reservations a turn; a device may still write
- * into its DMA reservations for 10 s (S-4). True: all is back and the session's record is free
- * (S-6).
+ * From now on the session of this serial is dead: its pins don't count and it gets reaped. Lock
+ * held. Nothing happens if the record is another session's by now.
  */
-bool kvh_core_reap(struct kvh_core *core, uint32_t session, uint64_t now_ns,
-                   kvh_deadline deadline_ns);
-/* From now on the session is dead: its pins don't count and it gets reaped. */
-void kvh_core_session_dies(struct kvh_core *core, uint32_t session, uint64_t now_ns);
+void kvh_core_session_dies(struct kvh_core *core, uint32_t session, uint64_t serial,
+                           uint64_t now_ns) KVH_REQUIRES(kvh_role_pool);
+
+enum kvh_reap_step {
+	KVH_REAP_DONE,  /* all is back, the record is free (S-6) */
+	KVH_REAP_AGAIN, /* up to 64 reservations were freed: call again */
+	KVH_REAP_LATER, /* a device may still write into its DMA reservations, for 10 s (S-4) */
+	KVH_REAP_LOCKED /* the lock was not to be had by the deadline */
+};
+
+/* Gives back what the dead session of this serial held. */
+enum kvh_reap_step kvh_core_reap(struct kvh_core *core, uint32_t session, uint64_t serial,
+                                 uint64_t now_ns, kvh_deadline deadline_ns);
 
 /* The payload of a slot. */
 static inline unsigned char *kvh_core_extent(const struct kvh_core *core, uint32_t slot)

@@ -2,6 +2,7 @@
 /* Evicting: pins, the ring, and giving back what a slot held, in an order that survives a crash. */
 #include "pool/core/evict.h"
 
+#include "base/fault.h"
 #include "pool/core/index.h"
 #include "pool/core/prefixes.h"
 #include "pool/core/ring.h"
@@ -87,10 +88,13 @@ static void give_back(struct kvh_core *core, uint32_t slot, uint64_t ctl)
 	stored_words(&area->slots[slot], &key);
 	kvh_index_remove(area, kvh_stored_hash(area, key.word, key.prefix_id, core->hash_mask),
 	                 slot);
+	KVH_CRASH_POINT(POOL_UNINDEXED);
 	/* The record names nothing before its extent can be granted again (S-17). */
 	atomic_store_explicit(&area->slots[slot].ctl, kvh_ctl_free(ctl), memory_order_release);
+	KVH_CRASH_POINT(POOL_FREED);
 	kvh_count64(&area->fixed->prefix_states[key.prefix_id].used_bytes, -used_bytes);
 	kvh_extent_give(area, unit, slot);
+	KVH_CRASH_POINT(POOL_EXTENT_GIVEN);
 	kvh_slots_give(area, slot);
 }
 
@@ -109,6 +113,7 @@ static bool all_die(struct kvh_core *core, const uint32_t *slots, uint32_t count
 		atomic_store_explicit(&slot->ctl, kvh_ctl_with_state(ctl, KVH_SLOT_DYING),
 		                      memory_order_release);
 	}
+	KVH_CRASH_POINT(POOL_DYING);
 	/* A reader that pinned before sees VALID and is seen here, or sees DYING and lets go. */
 	kvh_fence_full();
 	for (uint32_t i = 0; i < count && !pinned; i++)
@@ -126,6 +131,7 @@ static void leave(struct kvh_core *core, uint32_t slot) KVH_REQUIRES(kvh_role_po
 {
 	/* In the ring before the extent is free (S-13). */
 	kvh_ring_push(&core->area, &core->area.slots[slot]);
+	KVH_CRASH_POINT(POOL_EVICTED);
 	give_back(core, slot, atomic_load(&core->area.slots[slot].ctl));
 }
 
@@ -171,6 +177,7 @@ bool kvh_release(struct kvh_core *core, uint32_t slot, uint64_t ctl)
 	if (kvh_ctl_state(ctl) != KVH_SLOT_RESERVED ||
 	    !kvh_slot_move(&core->area.slots[slot], ctl, kvh_ctl_free(ctl)))
 		return false;
+	KVH_CRASH_POINT(POOL_ABORTED);
 	owner = &core->area.fixed->sessions[kvh_ctl_owner(ctl) - 1];
 	atomic_fetch_sub_explicit(&owner->reserved_slots, 1, memory_order_relaxed);
 	give_back(core, slot, ctl);

@@ -2,6 +2,7 @@
 /* Finding keys and pinning their objects. */
 #include "pool/core/find.h"
 
+#include "base/fault.h"
 #include "pool/core/index.h"
 #include "pool/core/sessions.h"
 
@@ -138,6 +139,7 @@ bool kvh_core_pin(struct kvh_core *core, const struct kvh_stored_key *keys, size
 			atomic_store_explicit(&block->slot_plus_1[pinned++], pins->refs[i].slot + 1,
 			                      memory_order_relaxed);
 	}
+	KVH_CRASH_POINT(POOL_PIN);
 	kvh_fence_full();
 	pinned = 0;
 	for (size_t i = 0; i < count; i++)

@@ -3,6 +3,7 @@
 #include "pool/core/index.h"
 
 #include "base/check.h"
+#include "base/fault.h"
 
 /* The low half chooses the bucket, the high half is the tag. */
 uint32_t kvh_index_bucket(const struct kvh_area *area, uint64_t hash)
@@ -63,6 +64,7 @@ void kvh_index_insert(struct kvh_area *area, uint64_t hash, uint32_t slot)
 		}
 		/* Before the entry is written: too high after a crash, never too low. */
 		atomic_fetch_add_explicit(&bucket->overflow, 1, memory_order_release);
+		KVH_CRASH_POINT(POOL_INDEX_OVERFLOW);
 		at = bucket_after(area, at);
 	}
 	KVH_CHECK(!"the index has an entry for every slot");
@@ -83,6 +85,7 @@ void kvh_index_remove(struct kvh_area *area, uint64_t hash, uint32_t slot)
 	if (!entry)
 		return;
 	atomic_store_explicit(entry, 0, memory_order_release);
+	KVH_CRASH_POINT(POOL_INDEX_REMOVED);
 	for (; home != at; home = bucket_after(area, home))
 		atomic_fetch_sub_explicit(&area->buckets[home].overflow, 1, memory_order_release);
 }

@@ -18,8 +18,7 @@ uint64_t kvh_stored_hash(const struct kvh_area *area, const uint64_t word[KVH_ST
                          uint32_t prefix_id, uint64_t hash_mask)
 {
 	/* The epoch keeps an order of keys from meeting the same buckets in every pool. */
-	const uint64_t words[] = {word[0], word[1],   word[2],
-	                          word[3], prefix_id, area->super->epoch};
+	const uint64_t words[] = {word[0], word[1], word[2], word[3], prefix_id, area->epoch};
 
 	return kvh_hash64(words, sizeof(words)) & hash_mask;
 }

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/hash.h"
 
 #define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
@@ -63,7 +64,7 @@ static void make_record(const struct kvh_prefix *prefix, struct kvh_prefix_recor
 uint32_t kvh_prefix_record_find(const struct kvh_area *area, const struct kvh_prefix *prefix,
                                 uint32_t from)
 {
-	uint32_t count = atomic_load_explicit(&area->super->prefix_count, memory_order_acquire);
+	uint32_t count = kvh_prefixes_count(area);
 	struct kvh_prefix_record wanted;
 
 	make_record(prefix, &wanted);
@@ -122,6 +123,7 @@ uint32_t kvh_prefix_record_append(struct kvh_area *area, const struct kvh_prefix
 	area->fixed->prefixes[id].checksum = record_checksum(&area->fixed->prefixes[id]);
 	STORE(area->fixed->prefix_states[id].used_bytes, 0);
 	join_family(area, id);
+	KVH_CRASH_POINT(POOL_PREFIX);
 	atomic_store_explicit(&area->super->prefix_count, id + 1, memory_order_release);
 	return id;
 }
@@ -160,9 +162,8 @@ static bool record_is_good(const struct kvh_prefix_record *record)
 
 void kvh_prefixes_reset(struct kvh_area *area)
 {
-	uint32_t count = LOAD(area->super->prefix_count);
+	uint32_t count = kvh_prefixes_count(area);
 
-	count = count < KVH_PREFIXES_MAX ? count : KVH_PREFIXES_MAX;
 	for (uint32_t id = 0; id < count; id++) {
 		if (!record_is_good(&area->fixed->prefixes[id])) {
 			count = id;

@@ -6,6 +6,14 @@
 #include "base/lock.h"
 #include "pool/core/area.h"
 
+/* Records that are whole. Bounded: the word may come from a file (S-15). */
+static inline uint32_t kvh_prefixes_count(const struct kvh_area *area)
+{
+	uint32_t count = atomic_load_explicit(&area->super->prefix_count, memory_order_acquire);
+
+	return count < KVH_PREFIXES_MAX ? count : KVH_PREFIXES_MAX;
+}
+
 /*
  * The prefix with this text and identity from id `from` on; KVH_NONE: it is not known. Any thread:
  * records below the count never change.

@@ -3,6 +3,8 @@
  * Rebuild: everything derived, from the truth alone (S-7). Whoever stopped in the middle of a turn,
  * or of a rebuild, left slots in one of their states: that is all this looks at (S-23).
  */
+#include "base/fault.h"
+#include "pool/core/evict.h"
 #include "pool/core/find.h"
 #include "pool/core/index.h"
 #include "pool/core/prefixes.h"
@@ -41,8 +43,10 @@ static void reset_derived(struct kvh_core *core) KVH_REQUIRES(kvh_role_pool)
 	STORE(area->fixed->tally.free_slot, KVH_NONE);
 	STORE(area->fixed->tally.used_slots, 0);
 	STORE(area->super->slots_ever, kvh_slots_ever(area));
+	/* Those of the living count on while this runs: they commit without the lock. */
 	for (uint32_t i = 0; i < KVH_SESSIONS_MAX; i++)
-		STORE(area->fixed->sessions[i].reserved_slots, 0);
+		if (!kvh_session_is_live(area, i))
+			STORE(area->fixed->sessions[i].reserved_slots, 0);
 }
 
 /* Whether the fields of a slot in use can be believed, extent and text in bounds (S-15). */
@@ -117,12 +121,13 @@ static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl
 {
 	bool live = kvh_owner_is_live(&core->area, ctl);
 
+	if (kvh_ctl_flags(ctl) & KVH_SLOT_ABANDONED)
+		return false;
 	/* A dead writer's key is free, its extent only when no device writes any more. */
 	if ((!live && !in_quarantine(&core->area, ctl, now_ns)) || !adopt(core, index, ctl, live))
 		return false;
-	atomic_fetch_add_explicit(
-		&core->area.fixed->sessions[kvh_ctl_owner(ctl) - 1].reserved_slots, 1,
-		memory_order_relaxed);
+	if (!live)
+		kvh_count32(&core->area.fixed->sessions[kvh_ctl_owner(ctl) - 1].reserved_slots, 1);
 	return true;
 }
 
@@ -141,6 +146,8 @@ static bool rebuild_slot(struct kvh_core *core, uint32_t index, uint64_t now_ns)
 	case KVH_SLOT_DYING:
 		if (!record_is_good(area, slot, ctl))
 			break;
+		/* As in an eviction: a reader either sees DYING or is seen here. */
+		kvh_fence_full();
 		if (!kvh_slot_is_pinned(area, index)) {
 			/* Perhaps a second time: at least once (S-13). */
 			kvh_ring_push(area, slot);
@@ -173,25 +180,38 @@ void kvh_core_rebuild(struct kvh_core *core, uint64_t now_ns)
 	uint64_t counter = LOAD(area->super->rebuild_counter) | 1;
 
 	atomic_store(&area->super->rebuild_counter, counter);
+	KVH_CRASH_POINT(POOL_REBUILD);
 	reset_derived(core);
+	KVH_CRASH_POINT(POOL_REBUILD_RESET);
 	for (uint32_t i = kvh_slots_ever(area); i-- > 0;) {
 		uint64_t ctl = LOAD(area->slots[i].ctl);
 
 		if (kvh_ctl_state(ctl) != KVH_SLOT_FREE && rebuild_slot(core, i, now_ns))
 			continue;
-		if (kvh_ctl_state(ctl) != KVH_SLOT_FREE)
-			atomic_store(&area->slots[i].ctl, kvh_ctl_free(ctl));
+		KVH_CRASH_POINT(POOL_REBUILD_SLOT);
+		/* A bad record of a living writer: its commit and this exclude each other. */
+		while (kvh_ctl_state(ctl) != KVH_SLOT_FREE &&
+		       !kvh_slot_move(&area->slots[i], ctl, kvh_ctl_free(ctl)))
+			ctl = LOAD(area->slots[i].ctl);
 		chain_free(area, i);
 	}
 	kvh_spans_settle(area);
+	KVH_CRASH_POINT(POOL_REBUILD_SETTLED);
 	atomic_store(&area->super->rebuild_counter, counter + 1);
 }
 
 /* ---- sessions that ended --------------------------------------------------------------- */
 
-void kvh_core_session_dies(struct kvh_core *core, uint32_t session, uint64_t now_ns)
+void kvh_core_session_dies(struct kvh_core *core, uint32_t session, uint64_t serial,
+                           uint64_t now_ns)
 {
-	atomic_store(&core->area.fixed->sessions[session].dead_ns, now_ns);
+	struct kvh_session_record *record = &core->area.fixed->sessions[session];
+
+	if (kvh_session_serial(&core->area, session) != serial)
+		return;
+	if (!atomic_load(&record->dead_ns))
+		atomic_store(&record->dead_ns, now_ns);
+	KVH_CRASH_POINT(POOL_SESSION_DIES);
 	atomic_fetch_and(&core->area.super->live_sessions[session / 64],
 	                 ~(UINT64_C(1) << session % 64));
 }
@@ -216,26 +236,38 @@ static size_t find_reserved(struct kvh_core *core, uint32_t session, uint64_t no
 	return count;
 }
 
-static void drop_pins(struct kvh_area *area, uint32_t session)
+static void free_session(struct kvh_area *area, uint32_t session) KVH_REQUIRES(kvh_role_pool)
 {
 	for (uint32_t block = 0; block < KVH_PIN_BLOCKS; block++)
 		for (unsigned i = 0; i < KVH_TURN_KEYS_MAX; i++)
 			STORE(kvh_pin_block(area, session, block)->slot_plus_1[i], 0);
 	STORE(area->fixed->sessions[session].blocks_used, 0);
+	STORE(area->fixed->sessions[session].reserved_slots, 0);
+	KVH_CRASH_POINT(POOL_REAPED);
+	atomic_store(&area->fixed->sessions[session].serial, 0);
 }
 
-bool kvh_core_reap(struct kvh_core *core, uint32_t session, uint64_t now_ns,
-                   kvh_deadline deadline_ns)
+enum kvh_reap_step kvh_core_reap(struct kvh_core *core, uint32_t session, uint64_t serial,
+                                 uint64_t now_ns, kvh_deadline deadline_ns)
 {
 	struct kvh_core_ref refs[KVH_TURN_KEYS_MAX];
-	kvh_status statuses[KVH_TURN_KEYS_MAX];
+	enum kvh_reap_step step = KVH_REAP_DONE;
 	size_t held, count = find_reserved(core, session, now_ns, refs, &held);
 
-	if (!kvh_core_abort(core, refs, count, deadline_ns, statuses))
-		return false;
-	if (count == KVH_TURN_KEYS_MAX || held)
-		return false;
-	drop_pins(&core->area, session);
-	atomic_store(&core->area.fixed->sessions[session].serial, 0);
-	return true;
+	if (!kvh_core_take(core, deadline_ns))
+		return KVH_REAP_LOCKED;
+	/* Another one may have been faster, and the record is a new session's. */
+	if (kvh_session_serial(&core->area, session) == serial &&
+	    !kvh_session_is_live(&core->area, session)) {
+		for (size_t i = 0; i < count; i++)
+			kvh_release(core, refs[i].slot, refs[i].ctl);
+		if (count == KVH_TURN_KEYS_MAX)
+			step = KVH_REAP_AGAIN;
+		else if (held)
+			step = KVH_REAP_LATER;
+		else
+			free_session(&core->area, session);
+	}
+	kvh_core_give(core);
+	return step;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reserving: find the key, find room for it, evict for it. */
+#include "base/fault.h"
 #include "pool/core/evict.h"
 #include "pool/core/find.h"
 #include "pool/core/index.h"
@@ -12,6 +13,8 @@ enum {
 	SWEEP_LOOKS_MAX = 512, /* slots looked at in one hold of the lock */
 	LOOKS_MAX = 1 << 20    /* objects of a span looked at without it */
 };
+
+#define FILLER_STALLED_NS UINT64_C(1000000000)
 
 /* How far a search for room came. */
 enum room {
@@ -32,6 +35,8 @@ static kvh_status present_status(struct kvh_core *core, struct kvh_reserve_key *
 	if (slot == KVH_NONE)
 		return KVH_OK;
 	if (kvh_ctl_state(ctl) == KVH_SLOT_RESERVED) {
+		if (kvh_ctl_flags(ctl) & KVH_SLOT_ABANDONED)
+			return kvh_release(core, slot, ctl) ? KVH_OK : KVH_BUSY;
 		if (kvh_owner_is_live(&core->area, ctl))
 			return KVH_BUSY;
 		kvh_index_remove(&core->area, key->key->hash, slot);
@@ -247,12 +252,15 @@ static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
 	uint64_t extent_bytes =
 		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
 
+	KVH_CRASH_POINT(POOL_RESERVE);
 	kvh_slot_fill(at, key->key, unit, (uint32_t)key->length_bytes);
 	atomic_store_explicit(&at->use,
 	                      reserve->until_unit ? kvh_until_code(reserve->until_unit) : 0,
 	                      memory_order_relaxed);
 	atomic_store_explicit(&at->ctl, ctl, memory_order_release);
+	KVH_CRASH_POINT(POOL_RESERVED);
 	kvh_index_insert(area, key->key->hash, slot);
+	KVH_CRASH_POINT(POOL_INDEXED);
 	kvh_count64(&area->fixed->prefix_states[key->key->prefix_id].used_bytes, extent_bytes);
 	atomic_fetch_add_explicit(&area->fixed->sessions[core->session].reserved_slots, 1,
 	                          memory_order_relaxed);
@@ -342,12 +350,26 @@ static bool reserve_one(struct kvh_core *core, struct kvh_reserve *reserve,
 	}
 }
 
+/* A scan takes a second of a stopped process only: then another one does it. */
+static bool may_fill(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t now_ns)
+{
+	uint64_t filler = atomic_load(&core->area.fixed->victims.filler);
+
+	if (filler == reserve->seen_filler)
+		return !filler || now_ns - reserve->seen_since_ns >= FILLER_STALLED_NS ||
+		       !kvh_victims_filler_lives(&core->area, filler);
+	reserve->seen_filler = filler;
+	reserve->seen_since_ns = now_ns;
+	return !filler;
+}
+
 static bool scan(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t now_ns,
                  kvh_deadline deadline_ns)
 {
 	uint64_t left_keys = atomic_load(&core->area.super->ring_head);
 
-	if (!kvh_victims_fill(core, reserve->from_rank, now_ns, deadline_ns, &reserve->bound_rank))
+	if (!may_fill(core, reserve, now_ns) ||
+	    !kvh_victims_fill(core, reserve, now_ns, deadline_ns))
 		return false;
 	reserve->want_scan = false;
 	reserve->list_fresh = true;

@@ -11,9 +11,9 @@ void kvh_ring_push(struct kvh_area *area, const struct kvh_slot *slot) KVH_REQUI
 
 /*
  * Takes up to capacity keys from *tail on. Returns how many; *lost is set when keys between were
- * overwritten. Lock held.
+ * overwritten. Any thread, no lock: a stopped writer stops nobody who reads.
  */
-size_t kvh_ring_take(struct kvh_area *area, _Atomic uint64_t *tail, struct kvh_evicted_key *keys,
-                     size_t capacity, bool *lost) KVH_REQUIRES(kvh_role_pool);
+size_t kvh_ring_take(const struct kvh_area *area, _Atomic uint64_t *tail,
+                     struct kvh_evicted_key *keys, size_t capacity, bool *lost);
 
 #endif

@@ -2,6 +2,8 @@
 /* Sessions and pin blocks. */
 #include "pool/core/sessions.h"
 
+#include "base/fault.h"
+
 bool kvh_session_is_live(const struct kvh_area *area, uint32_t session)
 {
 	return atomic_load_explicit(&area->super->live_sessions[session / 64],
@@ -10,22 +12,35 @@ bool kvh_session_is_live(const struct kvh_area *area, uint32_t session)
 	       1;
 }
 
-uint32_t kvh_session_open(struct kvh_area *area)
+static uint32_t find_free(const struct kvh_area *area)
 {
-	for (uint32_t i = 0; i < KVH_SESSIONS_MAX; i++) {
-		struct kvh_session_record *session = &area->fixed->sessions[i];
-
-		/* A dead one keeps its serial until it is reaped (S-6). */
-		if (kvh_session_is_live(area, i) || atomic_load(&session->serial))
-			continue;
-		atomic_store(&session->serial, atomic_fetch_add(&area->super->next_serial, 1));
-		atomic_store(&session->dead_ns, 0);
-		atomic_store(&session->reserved_slots, 0);
-		atomic_store(&session->ring_tail, atomic_load(&area->super->ring_head));
-		atomic_fetch_or(&area->super->live_sessions[i / 64], UINT64_C(1) << i % 64);
-		return i;
-	}
+	/* A dead one keeps its serial until it is reaped (S-6). */
+	for (uint32_t i = 0; i < KVH_SESSIONS_MAX; i++)
+		if (!kvh_session_is_live(area, i) && !kvh_session_serial(area, i))
+			return i;
 	return KVH_NONE;
+}
+
+uint32_t kvh_session_begin(struct kvh_area *area, uint64_t serial,
+                           const struct kvh_session_owner *owner)
+{
+	uint32_t session = find_free(area);
+	struct kvh_session_record *record;
+
+	if (session == KVH_NONE)
+		return KVH_NONE;
+	record = &area->fixed->sessions[session];
+	atomic_store(&record->pid, owner->pid);
+	atomic_store(&record->pid_namespace, owner->pid_namespace);
+	atomic_store(&record->start_time, owner->start_time);
+	atomic_store(&record->dead_ns, 0);
+	atomic_store(&record->reserved_slots, 0);
+	atomic_store(&record->blocks_used, 0);
+	atomic_store(&record->ring_tail, atomic_load(&area->super->ring_head));
+	atomic_store(&record->serial, serial);
+	KVH_CRASH_POINT(POOL_SESSION_BEGIN);
+	atomic_fetch_or(&area->super->live_sessions[session / 64], UINT64_C(1) << session % 64);
+	return session;
 }
 
 uint32_t kvh_pin_block_take(struct kvh_area *area, uint32_t session)

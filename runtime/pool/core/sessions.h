@@ -6,8 +6,31 @@
 #include "base/lock.h"
 #include "pool/core/slots.h"
 
+/* Whose process a session is; zeroes in private memory. */
+struct kvh_session_owner {
+	uint64_t pid;
+	uint64_t pid_namespace;
+	uint64_t start_time;
+};
+
+/*
+ * Opening a session: a serial that never comes again (S-6) is drawn, the opener makes its life
+ * visible to others (a lock on the serial's byte), then a record is filled under the lock.
+ */
+static inline uint64_t kvh_session_draw(struct kvh_area *area)
+{
+	return atomic_fetch_add(&area->super->next_serial, 1);
+}
+
 /* A new live session's index; KVH_NONE: all are taken. Lock held. */
-uint32_t kvh_session_open(struct kvh_area *area) KVH_REQUIRES(kvh_role_pool);
+uint32_t kvh_session_begin(struct kvh_area *area, uint64_t serial,
+                           const struct kvh_session_owner *owner) KVH_REQUIRES(kvh_role_pool);
+
+static inline uint64_t kvh_session_serial(const struct kvh_area *area, uint32_t session)
+{
+	return atomic_load_explicit(&area->fixed->sessions[session].serial, memory_order_acquire);
+}
+
 bool kvh_session_is_live(const struct kvh_area *area, uint32_t session);
 
 /* Bits of the pin blocks in use, and a block's index; KVH_NONE: all are in use. Any thread. */

@@ -3,6 +3,7 @@
 #include "pool/core/spans.h"
 
 #include "base/check.h"
+#include "base/fault.h"
 #include "base/size.h"
 
 enum { SPAN_REGIONS_PREFERRED = 16, TAIL_SHARE = 16 };
@@ -209,8 +210,10 @@ static uint32_t make_span(struct kvh_area *area, const struct kvh_size_class *si
 	if (region == KVH_NONE)
 		return KVH_NONE;
 	empty_span(area, region, regions);
-	for (uint32_t i = 0; i < regions; i++)
+	for (uint32_t i = 0; i < regions; i++) {
 		STORE(area->shapes[region + i], kvh_shape_make(size->extent_units, regions, i));
+		KVH_CRASH_POINT(POOL_SPAN_SHAPE);
+	}
 	span_opens(class, region, true);
 	return region;
 }
@@ -245,8 +248,10 @@ static void drop_span(struct kvh_area *area, uint32_t region)
 {
 	uint32_t regions = kvh_shape_regions(LOAD(area->shapes[region]));
 
-	for (uint32_t i = 0; i < regions; i++)
+	for (uint32_t i = 0; i < regions; i++) {
 		STORE(area->shapes[region + i], 0);
+		KVH_CRASH_POINT(POOL_SPAN_DROP);
+	}
 	STORE(area->fixed->tally.run_max, area->geometry.region_count);
 }
 
@@ -300,6 +305,7 @@ uint32_t kvh_extent_take(struct kvh_area *area, const struct kvh_size_class *siz
 	STORE(state->used_extents, LOAD(state->used_extents) + 1);
 	if (LOAD(state->used_extents) == span_extents(area, region))
 		kvh_count32(&area->fixed->classes[size->index].open_spans, -UINT32_C(1));
+	KVH_CRASH_POINT(POOL_EXTENT_BIT);
 	link_slot(area, region, slot);
 	kvh_count64(&area->fixed->tally.used_units, size->extent_units);
 	return region * area->geometry.region_units + extent * size->extent_units;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/fault.h"
+#include "pool/core/sessions.h"
 #define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
 
@@ -12,7 +14,9 @@ enum {
 	LIST_MIN = 64,
 	PREFETCH_VICTIMS = 4,
 	SAMPLES_MAX = 512,
-	RADIX_BITS = 11
+	RADIX_BITS = 11,
+	FILLER_BITS = 12,
+	FILLER_MASK = (1 << FILLER_BITS) - 1
 };
 
 uint32_t kvh_victims_list_max(const struct kvh_area *area)
@@ -225,41 +229,80 @@ static uint64_t victim_of(const struct kvh_ranked *ranked)
 	return (uint64_t)ranked->slot << 32 | (uint32_t)ranked->rank;
 }
 
-bool kvh_victims_fill(struct kvh_core *core, uint64_t from_rank, uint64_t now_ns,
-                      kvh_deadline deadline_ns, uint64_t *bound_rank)
+bool kvh_victims_filler_lives(const struct kvh_area *area, uint64_t filler)
 {
-	struct kvh_victims *victims = &core->area.fixed->victims;
-	struct kvh_victim_bounds *bounds;
-	uint32_t nobody = 0, other;
+	return kvh_session_is_live(area, (uint32_t)(filler & FILLER_MASK) - 1);
+}
+
+/* Into the list that is not in use. */
+static struct scan fill_list(struct kvh_core *core, uint64_t from_rank, uint64_t now_unit,
+                             uint32_t list)
+{
+	struct kvh_victim_bounds *bounds = &core->area.fixed->victims.bounds[list];
 	struct scan scan;
 
-	if (!atomic_compare_exchange_strong(&victims->filler, &nobody, core->session + 1))
-		return false;
-	/* Only the filler switches. */
-	other = 1 - atomic_load(&victims->active);
-	bounds = &victims->bounds[other];
 	/* Before the scan: what changes behind its back lowers these. */
 	atomic_store(&bounds->limit_rank, UINT64_MAX);
 	atomic_store(&bounds->change_unit, UINT64_MAX);
 	kvh_fence_full();
-	scan = scan_slots(core, from_rank, kvh_time_unit(now_ns));
+	scan = scan_slots(core, from_rank, now_unit);
+	KVH_CRASH_POINT(POOL_VICTIMS);
 	for (size_t i = 0; i < scan.count; i++)
-		STORE(core->area.fixed->victim_lists[other].victims[i],
+		STORE(core->area.fixed->victim_lists[list].victims[i],
 		      victim_of(&core->scratch[i]));
 	STORE(bounds->count, (uint32_t)scan.count);
 	lower(&bounds->limit_rank, scan.bound_rank);
 	lower(&bounds->change_unit, scan.change_unit);
+	return scan;
+}
+
+/*
+ * A stopped filler whose place was taken may write into either list when it goes on: then a list
+ * isn't the oldest in order any more, but every victim is judged again before it is evicted.
+ */
+static bool fill_in_place_of(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t now_ns,
+                             kvh_deadline deadline_ns)
+{
+	struct kvh_victims *victims = &core->area.fixed->victims;
+	uint64_t before = reserve->seen_filler;
+	uint64_t filler =
+		(atomic_fetch_add(&victims->fills, 1) + 1) << FILLER_BITS | (core->session + 1);
+	struct scan scan;
+	uint32_t other;
+	bool ours;
+
+	if (!atomic_compare_exchange_strong(&victims->filler, &before, filler))
+		return false;
+	reserve->seen_filler = 0;
+	other = 1 - (atomic_load(&victims->active) & 1);
+	scan = fill_list(core, reserve->from_rank, kvh_time_unit(now_ns), other);
 	if (!kvh_core_take(core, deadline_ns)) {
-		atomic_store(&victims->filler, 0);
+		atomic_compare_exchange_strong(&victims->filler, &filler, 0);
 		return false;
 	}
-	STORE(victims->active, other);
-	STORE(victims->head, 0);
-	STORE(victims->switches, LOAD(victims->switches) + 1);
-	atomic_store(&victims->filler, 0);
-	*bound_rank = scan.bound_rank;
+	/* Not if another one took over, or a rebuild reset the lists. */
+	ours = atomic_compare_exchange_strong(&victims->filler, &filler, 0);
+	if (ours) {
+		STORE(victims->active, other);
+		STORE(victims->head, 0);
+		STORE(victims->switches, LOAD(victims->switches) + 1);
+		reserve->bound_rank = scan.bound_rank;
+	}
 	kvh_core_give(core);
-	return true;
+	return ours;
+}
+
+bool kvh_victims_fill(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t now_ns,
+                      kvh_deadline deadline_ns)
+{
+	bool filled;
+
+	/* Also a fill of ours that was taken over: it still uses the scratch. */
+	if (atomic_exchange(&core->filling, true))
+		return false;
+	filled = fill_in_place_of(core, reserve, now_ns, deadline_ns);
+	atomic_store(&core->filling, false);
+	return filled;
 }
 
 /* ---- walk ------------------------------------------------------------------------------ */

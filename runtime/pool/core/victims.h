@@ -23,12 +23,15 @@ void kvh_victims_reset(struct kvh_area *area);
 void kvh_victims_note(struct kvh_area *area, uint64_t rank, uint64_t until_unit);
 
 /*
- * Fills the other list with the oldest that rank at or above from_rank (0: all) and switches to it.
- * *bound_rank: where the next part begins, UINT64_MAX: there is none. A list that doesn't begin at
- * 0 must be reset when its search ends. False: another one fills it, or no lock.
+ * Fills the other list with the oldest that rank at or above reserve->from_rank (0: all), in the
+ * place of reserve->seen_filler (0: of nobody), and switches to it. reserve->bound_rank: where the
+ * next part begins, UINT64_MAX: there is none. A list that doesn't begin at 0 must be reset when
+ * its search ends. False: another one fills it, or no lock.
  */
-bool kvh_victims_fill(struct kvh_core *core, uint64_t from_rank, uint64_t now_ns,
-                      kvh_deadline deadline_ns, uint64_t *bound_rank);
+bool kvh_victims_fill(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t now_ns,
+                      kvh_deadline deadline_ns);
+/* Whether the session that a filler's word names still lives. */
+bool kvh_victims_filler_lives(const struct kvh_area *area, uint64_t filler);
 
 /*
  * The oldest object at or behind *cursor that is VALID and unused since the scan; *cursor then

@@ -43,16 +43,30 @@ static kvh_status has_key(struct kvh_local *local, const struct kvh_stored_key *
 	return KVH_OK;
 }
 
+/* Looks again at what was missed while the index was rebuilt. */
+static kvh_status find_key(struct kvh_local *local, const struct kvh_stored_key *key,
+                           uint64_t now_unit, const struct kvh_call *call,
+                           struct kvh_rebuild_watch *watch, struct kvh_core_ref *ref)
+{
+	kvh_status stop;
+
+	do
+		stop = has_key(local, key, now_unit, call, ref);
+	while (!stop && ref->slot == KVH_NONE && kvh_local_look_again(local, watch, call));
+	return stop;
+}
+
 static void exists_turn(struct kvh_local *local, const struct kvh_batch *batch, uint32_t flags,
                         const struct kvh_call *call)
 {
 	struct kvh_stored_key stored[KVH_TURN_KEYS_MAX];
 	struct kvh_core_ref refs[KVH_TURN_KEYS_MAX];
 	uint64_t now_unit = kvh_local_now_unit(local);
+	struct kvh_rebuild_watch watch = kvh_local_watch(local);
 
 	kvh_core_prepare(&local->core, batch->keys, batch->count, stored);
 	for (size_t i = 0; i < batch->count; i++) {
-		kvh_status stop = has_key(local, &stored[i], now_unit, call, &refs[i]);
+		kvh_status stop = find_key(local, &stored[i], now_unit, call, &watch, &refs[i]);
 
 		batch->results[i].value = stop ? stop : refs[i].slot != KVH_NONE;
 		if (stop)
@@ -176,18 +190,45 @@ static void fail_all(const struct kvh_batch *batch, kvh_status status)
 		batch->results[i].value = status;
 }
 
+static bool has_miss(const struct get_turn *turn)
+{
+	for (size_t i = 0; i < turn->batch.count; i++)
+		if (turn->pins.refs[i].slot == KVH_NONE)
+			return true;
+	return false;
+}
+
+/* KVH_OK: the turn's keys are pinned, as far as they are there. */
+static kvh_status pin_turn(struct get_turn *turn, const struct kvh_stored_key *stored,
+                           uint64_t now_unit)
+{
+	struct kvh_core *core = &turn->local->core;
+	struct kvh_rebuild_watch watch = kvh_local_watch(turn->local);
+	kvh_status stop = kvh_local_stop(turn->local, turn->call);
+
+	while (!stop) {
+		if (kvh_core_pin(core, stored, turn->batch.count, now_unit, &turn->pins)) {
+			if (!has_miss(turn) ||
+			    !kvh_local_look_again(turn->local, &watch, turn->call))
+				return KVH_OK;
+			kvh_core_unpin(core, &turn->pins);
+		} else {
+			kvh_local_nap(turn->local);
+		}
+		stop = kvh_local_stop(turn->local, turn->call);
+	}
+	return stop;
+}
+
 static void run_turn(struct get_turn *turn)
 {
 	struct kvh_core *core = &turn->local->core;
 	struct kvh_stored_key stored[KVH_TURN_KEYS_MAX];
 	uint64_t now_unit = kvh_local_now_unit(turn->local);
-	kvh_status stop = kvh_local_stop(turn->local, turn->call);
+	kvh_status stop;
 
 	kvh_core_prepare(core, turn->batch.keys, turn->batch.count, stored);
-	while (!stop && !kvh_core_pin(core, stored, turn->batch.count, now_unit, &turn->pins)) {
-		kvh_local_nap(turn->local);
-		stop = kvh_local_stop(turn->local, turn->call);
-	}
+	stop = pin_turn(turn, stored, now_unit);
 	if (stop) {
 		fail_all(&turn->batch, stop);
 		return;

@@ -93,17 +93,18 @@ static kvh_status stop_status(enum kvh_reserve_step step, const struct put *put)
 	return step == KVH_RESERVE_LOCKED ? KVH_TIMEOUT : kvh_local_stop(put->local, put->call);
 }
 
-/* Every key of the turn has its status after this. */
-static void reserve(struct put *put, struct put_turn *turn)
+/* Every key has its status after this. */
+static void reserve_keys(struct put *put, struct kvh_reserve_key *keys, size_t count)
 {
-	struct kvh_reserve reserve = {.keys = turn->keys,
-	                              .count = turn->count,
+	struct kvh_reserve reserve = {.keys = keys,
+	                              .count = count,
 	                              .flags = put->slot_flags,
 	                              .until_unit = put->until_unit};
 	enum kvh_reserve_step step;
 	/* Before it evicts for a call that nobody waits for. */
 	kvh_status stop = kvh_local_stop(put->local, put->call);
 
+	kvh_core_collect(&put->local->core, kvh_local_deadline(put->call));
 	while (!stop) {
 		step = kvh_core_reserve(&put->local->core, &reserve, kvh_now_ns(put->local->env),
 		                        kvh_local_deadline(put->call));
@@ -113,8 +114,29 @@ static void reserve(struct put *put, struct put_turn *turn)
 		if (!stop && step == KVH_RESERVE_WAIT)
 			kvh_local_nap(put->local);
 	}
-	for (; reserve.next < turn->count; reserve.next++)
-		turn->keys[reserve.next].status = stop;
+	for (; reserve.next < count; reserve.next++)
+		keys[reserve.next].status = stop;
+}
+
+static void reserve(struct put *put, struct put_turn *turn)
+{
+	struct kvh_reserve_key again[KVH_TURN_KEYS_MAX];
+	size_t of[KVH_TURN_KEYS_MAX];
+	size_t count = 0;
+
+	reserve_keys(put, turn->keys, turn->count);
+	for (size_t i = 0; i < turn->count; i++) {
+		if (turn->keys[i].status != KVH_NO_AVAILABLE_HANDLE)
+			continue;
+		of[count] = i;
+		again[count++] = turn->keys[i];
+	}
+	/* What the dead hold is no reason to say that nothing is left (S-14). */
+	if (!count || !kvh_local_bury(put->local, kvh_local_deadline(put->call)))
+		return;
+	reserve_keys(put, again, count);
+	for (size_t i = 0; i < count; i++)
+		turn->keys[of[i]] = again[i];
 }
 
 /* ---- copy ------------------------------------------------------------------------------ */
@@ -188,7 +210,7 @@ static void fill(struct put *put, struct put_turn *turn)
 	/* Placed and ordered before any commit word (S-3). */
 	kvh_fabric_memory_fence();
 	if (count)
-		kvh_core_abort(&put->local->core, stopped, count, 0, ignored);
+		kvh_local_let_go(put->local, stopped, count, ignored);
 }
 
 static void commit(struct put *put, struct put_turn *turn)
@@ -244,11 +266,15 @@ static void keep_busy(struct put_turn *turn)
 /* After all own keys of the turn: the other writer either commits (-705) or lets go. */
 static void wait_for_others(struct put *put, struct put_turn *turn)
 {
+	uint32_t looks = 0;
+
 	keep_busy(turn);
 	if (turn->count && !put->busy_until_ns)
 		put->busy_until_ns = kvh_deadline_after(put->local->env, BUSY_WAIT_NS);
 	while (turn->count) {
 		kvh_local_nap(put->local);
+		if (looks++ % KVH_LOCAL_BURY_NAPS == 0)
+			kvh_local_bury(put->local, kvh_local_deadline(put->call));
 		if (kvh_deadline_passed(put->local->env, put->busy_until_ns) ||
 		    kvh_local_stop(put->local, put->call))
 			break;
@@ -343,8 +369,8 @@ static void settle_tokens(struct kvh_local *local, const struct kvh_token *token
 		kvh_core_token_ref(&local->core, &tokens[i], &refs[i]);
 	if (committing)
 		kvh_core_commit(&local->core, refs, count, kvh_local_now_unit(local), statuses);
-	else if (!kvh_core_abort(&local->core, refs, count, 0, statuses))
-		return;
+	else
+		kvh_local_let_go(local, refs, count, statuses);
 	for (size_t i = 0; i < count; i++)
 		results[i].value = statuses[i];
 }

@@ -79,13 +79,34 @@ static inline uint64_t fixture_unit(const struct core_fixture *fixture)
 /* KVH_NONE: none is free. */
 static inline uint32_t fixture_session(struct core_fixture *fixture)
 {
+	const struct kvh_session_owner nobody = {0};
 	uint32_t session;
 
 	if (!kvh_core_take(&fixture->core, 0))
 		return KVH_NONE;
-	session = kvh_session_open(&fixture->core.area);
+	session = kvh_session_begin(&fixture->core.area, kvh_session_draw(&fixture->core.area),
+	                            &nobody);
 	kvh_core_give(&fixture->core);
 	return session;
+}
+
+static inline void fixture_dies(struct core_fixture *fixture, uint32_t session)
+{
+	uint64_t serial = kvh_session_serial(&fixture->core.area, session);
+
+	if (!kvh_core_take(&fixture->core, 0))
+		fail();
+	else {
+		kvh_core_session_dies(&fixture->core, session, serial, fixture->now_ns);
+		kvh_core_give(&fixture->core);
+	}
+}
+
+static inline enum kvh_reap_step fixture_reap(struct core_fixture *fixture, uint32_t session,
+                                              uint64_t now_ns)
+{
+	return kvh_core_reap(&fixture->core, session,
+	                     kvh_session_serial(&fixture->core.area, session), now_ns, 0);
 }
 
 static inline void fixture_rebuild(struct core_fixture *fixture)
@@ -102,6 +123,7 @@ static inline void fixture_rebuild(struct core_fixture *fixture)
 static inline void fixture_begin(struct core_fixture *fixture, uint32_t units)
 {
 	struct kvh_core_lock lock = {.take = fixture_take, .give = fixture_give, .ctx = fixture};
+	const uint64_t no_boot[2] = {0};
 	struct kvh_geometry geometry;
 
 	assert_int_equal(kvh_geometry_make((uint64_t)units * KVH_UNIT_BYTES, false, &geometry),
@@ -114,7 +136,7 @@ static inline void fixture_begin(struct core_fixture *fixture, uint32_t units)
 		memset(fixture->memory, 0, geometry.area_bytes);
 	}
 	fixture_wipe(fixture, &geometry);
-	kvh_area_format(fixture->memory, &geometry, 0x5eed);
+	kvh_area_format(fixture->memory, &geometry, 0x5eed, no_boot);
 	assert_int_equal(kvh_core_open(&fixture->core, fixture->memory, &lock), KVH_OK);
 	fixture->now_ns = 1000 * UNIT_NS;
 	atomic_store(&fixture->core.area.super->time_base, fixture_unit(fixture));

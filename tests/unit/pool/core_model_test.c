@@ -250,8 +250,7 @@ static void same_feed(struct run *run)
 	bool lost = false;
 
 	do {
-		assert_true(kvh_core_take_evicted(&run->fixture.core, keys, KVH_TURN_KEYS_MAX, 0,
-		                                  &count, &lost));
+		count = kvh_core_take_evicted(&run->fixture.core, keys, KVH_TURN_KEYS_MAX, &lost);
 		assert_true(at + count <= run->model.left_count);
 		for (size_t i = 0; i < count; i++, at++) {
 			const struct kvh_stored_key *key = &run->keys[run->model.left[at]];

@@ -215,7 +215,6 @@ static void an_eviction_that_stopped_midway_is_finished(void **state)
 	struct kvh_slot *dying = slot_of(prefix, 0), *pinned = slot_of(prefix, 1);
 	struct kvh_evicted_key keys[KVH_TURN_KEYS_MAX];
 	struct kvh_pins pins;
-	size_t count;
 	bool lost = false;
 
 	(void)state;
@@ -225,9 +224,7 @@ static void an_eviction_that_stopped_midway_is_finished(void **state)
 	fixture_rebuild(&fixture);
 	assert_int_equal(count_present(prefix), OBJECTS - 1);
 	assert_int_not_equal(fixture_find(&fixture, prefix, 1).slot, KVH_NONE);
-	assert_true(
-		kvh_core_take_evicted(&fixture.core, keys, KVH_TURN_KEYS_MAX, 0, &count, &lost));
-	assert_int_equal(count, 1);
+	assert_int_equal(kvh_core_take_evicted(&fixture.core, keys, KVH_TURN_KEYS_MAX, &lost), 1);
 	kvh_core_unpin(&fixture.core, &pins);
 	fixture_end(&fixture);
 }
@@ -248,12 +245,12 @@ static void a_dead_writers_reservations_return(void **state)
 	late = fixture_reserve_one(&fixture, &key, 100, 0);
 	fixture.core.session = own;
 	assert_int_equal(fixture_reserve_one(&fixture, &key, 100, 0).status, KVH_BUSY);
-	kvh_core_session_dies(&fixture.core, dead, fixture.now_ns);
+	fixture_dies(&fixture, dead);
 	again = fixture_reserve_one(&fixture, &key, 100, 0);
 	assert_int_equal(again.status, KVH_OK);
 	/* Its record is not reused before it is reaped, its serial never. */
 	assert_int_not_equal(fixture_session(&fixture), dead);
-	assert_true(kvh_core_reap(&fixture.core, dead, fixture.now_ns, 0));
+	assert_int_equal(fixture_reap(&fixture, dead, fixture.now_ns), KVH_REAP_DONE);
 	assert_int_equal(fixture_session(&fixture), dead);
 	assert_true(atomic_load(&fixture.core.area.fixed->sessions[dead].serial) > serial);
 	assert_int_equal(fixture_commit(&fixture, late.ref), KVH_OBJECT_NOT_FOUND);
@@ -274,16 +271,17 @@ static void space_under_a_dead_writers_device_stays_ten_seconds(void **state)
 	fixture.core.session = dead;
 	assert_int_equal(fixture_reserve_one(&fixture, &key, 100, KVH_SLOT_DMA).status, KVH_OK);
 	fixture.core.session = own;
-	kvh_core_session_dies(&fixture.core, dead, fixture.now_ns);
-	assert_false(kvh_core_reap(&fixture.core, dead, fixture.now_ns, 0));
+	fixture_dies(&fixture, dead);
+	assert_int_equal(fixture_reap(&fixture, dead, fixture.now_ns), KVH_REAP_LATER);
 	fixture_rebuild(&fixture);
 	assert_int_equal(fixture_used_units(&fixture), used_units + 1);
 	/* The key itself is free at once. */
 	assert_int_equal(fixture_put(&fixture, prefix, 500, 100), KVH_OK);
 	fixture_rebuild(&fixture);
 	assert_int_not_equal(fixture_find(&fixture, prefix, 500).slot, KVH_NONE);
-	assert_false(kvh_core_reap(&fixture.core, dead, fixture.now_ns + DEAD_DMA_NS - 1, 0));
-	assert_true(kvh_core_reap(&fixture.core, dead, fixture.now_ns + DEAD_DMA_NS, 0));
+	assert_int_equal(fixture_reap(&fixture, dead, fixture.now_ns + DEAD_DMA_NS - 1),
+	                 KVH_REAP_LATER);
+	assert_int_equal(fixture_reap(&fixture, dead, fixture.now_ns + DEAD_DMA_NS), KVH_REAP_DONE);
 	assert_int_equal(fixture_used_units(&fixture), used_units + 1);
 	fixture_end(&fixture);
 }
@@ -301,9 +299,9 @@ static void a_dead_readers_pins_do_not_count(void **state)
 	assert_true(kvh_core_pin(&fixture.core, &key, 1, 0, &pins));
 	fixture.core.session = own;
 	assert_int_equal(fixture_remove(&fixture, prefix, 0), KVH_OBJECT_HAS_LEASE);
-	kvh_core_session_dies(&fixture.core, dead, fixture.now_ns);
+	fixture_dies(&fixture, dead);
 	assert_int_equal(fixture_remove(&fixture, prefix, 0), KVH_OK);
-	assert_true(kvh_core_reap(&fixture.core, dead, fixture.now_ns, 0));
+	assert_int_equal(fixture_reap(&fixture, dead, fixture.now_ns), KVH_REAP_DONE);
 	assert_int_equal(atomic_load(&fixture.core.area.fixed->sessions[dead].blocks_used), 0);
 	fixture_end(&fixture);
 }

@@ -53,18 +53,51 @@ static void a_million_objects_take_at_most_104_bytes_each(void **state)
 /* proves: S-15 */
 static void a_damaged_superblock_is_not_believed(void **state)
 {
-	struct kvh_geometry *geometry;
+	unsigned char *bytes;
+	struct kvh_error error = {0};
+	uint64_t area_bytes;
 
 	(void)state;
 	open_pool(64);
-	geometry = &fixture.core.area.super->geometry;
-	assert_true(kvh_area_check(fixture.memory, geometry->area_bytes));
-	assert_false(kvh_area_check(fixture.memory, geometry->area_bytes - 1));
-	geometry->slot_count++;
-	assert_false(kvh_area_check(fixture.memory, UINT64_MAX));
-	geometry->slot_count--;
-	fixture.core.area.super->version++;
-	assert_false(kvh_area_check(fixture.memory, UINT64_MAX));
+	bytes = fixture.memory;
+	area_bytes = fixture.core.area.geometry.area_bytes;
+	assert_int_equal(kvh_area_check(bytes, area_bytes, &error), KVH_OK);
+	assert_int_equal(kvh_area_check(bytes, area_bytes - 1, &error), KVH_INVALID_PARAMS);
+	/* All of it but the record of the life before the first. */
+	for (size_t i = 0;
+	     i < offsetof(struct kvh_super, lives) + sizeof(fixture.core.area.super->lives); i++) {
+		if (i >= offsetof(struct kvh_super, lives[0]) &&
+		    i < offsetof(struct kvh_super, lives[1]))
+			continue;
+		bytes[i] ^= 0x10;
+		assert_true(kvh_area_check(bytes, area_bytes, &error) < 0);
+		assert_true(error.text[0]);
+		bytes[i] ^= 0x10;
+	}
+	assert_int_equal(kvh_area_check(bytes, area_bytes, &error), KVH_OK);
+	fixture_end(&fixture);
+}
+
+/* proves: S-15 */
+static void the_newer_whole_life_counts(void **state)
+{
+	const uint64_t boot_id[2] = {1, 2};
+	struct kvh_super *super;
+
+	(void)state;
+	open_pool(64);
+	super = fixture.core.area.super;
+	assert_int_equal(fixture.core.area.epoch, 0x5eed);
+	kvh_area_empty(&fixture.core.area, 0xbeef, boot_id);
+	assert_int_equal(kvh_area_life(super)->epoch, 0xbeef);
+	assert_int_equal(kvh_area_life(super)->boot_id[1], 2);
+	kvh_area_empty(&fixture.core.area, 0xcafe, boot_id);
+	assert_int_equal(kvh_area_life(super)->epoch, 0xcafe);
+	/* Torn while it was written: the one before still stands. */
+	super->lives[kvh_area_life(super)->number % 2].checksum++;
+	assert_int_equal(kvh_area_life(super)->epoch, 0xbeef);
+	super->lives[kvh_area_life(super)->number % 2].epoch++;
+	assert_null(kvh_area_life(super));
 	fixture_end(&fixture);
 }
 
@@ -339,6 +372,7 @@ int main(void)
 		cmocka_unit_test(a_geometry_that_offsets_cannot_name_is_refused),
 		cmocka_unit_test(a_million_objects_take_at_most_104_bytes_each),
 		cmocka_unit_test(a_damaged_superblock_is_not_believed),
+		cmocka_unit_test(the_newer_whole_life_counts),
 		cmocka_unit_test(pinned_and_reserved_objects_stay_and_only_then_there_is_no_room),
 		cmocka_unit_test(a_pinned_object_cannot_be_removed),
 		cmocka_unit_test(a_session_has_31_pin_blocks),
