@@ -121,15 +121,23 @@ const struct kvh_life *kvh_area_life(const void *superblock)
 	return life_is_good(a) && a->number > b->number ? a : b;
 }
 
+void kvh_area_set_life(void *superblock, const struct kvh_life *life)
+{
+	struct kvh_life *at = &((struct kvh_super *)superblock)->lives[life->number % 2];
+
+	*at = *life;
+	at->checksum = 0;
+	KVH_CRASH_POINT(POOL_LIFE);
+	at->checksum = life_checksum(at);
+}
+
 static void begin_life(struct kvh_super *super, uint64_t number, uint64_t epoch,
                        const uint64_t boot_id[2])
 {
-	struct kvh_life *life = &super->lives[number % 2];
-
-	*life = (struct kvh_life){
+	const struct kvh_life life = {
 		.number = number, .epoch = epoch, .boot_id = {boot_id[0], boot_id[1]}};
-	KVH_CRASH_POINT(POOL_LIFE);
-	life->checksum = life_checksum(life);
+
+	kvh_area_set_life(super, &life);
 }
 
 void kvh_area_format(void *memory, const struct kvh_geometry *geometry, uint64_t epoch,

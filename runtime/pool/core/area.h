@@ -254,6 +254,8 @@ void kvh_area_format(void *memory, const struct kvh_geometry *geometry, uint64_t
  * and machine that takes area_bytes; error says what is wrong with it (S-15).
  */
 kvh_status kvh_area_check(const void *superblock, uint64_t area_bytes, struct kvh_error *error);
+/* Writes a life's record in its place; it counts from its last word on. */
+void kvh_area_set_life(void *superblock, const struct kvh_life *life);
 /* The life that a checked superblock is in; NULL: both records are damaged. */
 const struct kvh_life *kvh_area_life(const void *superblock);
 
