@@ -135,15 +135,19 @@ bool kvh_core_abort(struct kvh_core *core, const struct kvh_core_ref *refs, size
 void kvh_core_abandon(struct kvh_core *core, const struct kvh_core_ref *refs, size_t count,
                       kvh_status *statuses)
 {
+	uint32_t done = 0;
+
 	for (size_t i = 0; i < count; i++) {
 		bool ours = refs[i].slot != KVH_NONE &&
 		            kvh_slot_move(&core->area.slots[refs[i].slot], refs[i].ctl,
 		                          refs[i].ctl | KVH_SLOT_ABANDONED);
 
 		statuses[i] = ours ? KVH_OK : KVH_OBJECT_NOT_FOUND;
-		if (ours)
-			atomic_fetch_add(&core->abandoned, 1);
+		done += ours;
 	}
+	atomic_fetch_add(&core->abandoned, done);
+	atomic_fetch_sub_explicit(&core->area.fixed->sessions[core->session].reserved_slots, done,
+	                          memory_order_relaxed);
 }
 
 static bool is_abandoned(const struct kvh_core *core, uint64_t ctl)

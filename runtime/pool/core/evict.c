@@ -179,7 +179,9 @@ bool kvh_release(struct kvh_core *core, uint32_t slot, uint64_t ctl)
 		return false;
 	KVH_CRASH_POINT(POOL_ABORTED);
 	owner = &core->area.fixed->sessions[kvh_ctl_owner(ctl) - 1];
-	atomic_fetch_sub_explicit(&owner->reserved_slots, 1, memory_order_relaxed);
+	/* Abandoned ones are counted no more. */
+	if (!(kvh_ctl_flags(ctl) & KVH_SLOT_ABANDONED))
+		atomic_fetch_sub_explicit(&owner->reserved_slots, 1, memory_order_relaxed);
 	give_back(core, slot, ctl);
 	return true;
 }

@@ -93,6 +93,20 @@ static inline uint32_t pool_intern(struct pool *pool, const char *text, uint32_t
 	return id;
 }
 
+/* Memory and a prefix for a store that was opened; hash_bytes 0: the usual. */
+static inline void pool_equip(struct pool *pool, uint32_t hash_bytes)
+{
+	struct kvh_error error = {0};
+
+	pool->memory_bytes = 8 << 20;
+	pool->memory = calloc(1, pool->memory_bytes);
+	assert_non_null(pool->memory);
+	assert_int_equal(kvh_store_register(pool->store, pool->memory, pool->memory_bytes,
+	                                    KVH_MEMORY_HOST, &pool->region, &error),
+	                 KVH_OK);
+	pool->prefix = pool_intern(pool, "m@", hash_bytes ? hash_bytes : HASH_BYTES, 0, 0);
+}
+
 static inline void pool_open(struct pool *pool, struct pool_options options)
 {
 	struct kvh_local_options local = {.capacity_bytes = options.capacity_bytes,
@@ -106,14 +120,7 @@ static inline void pool_open(struct pool *pool, struct pool_options options)
 	assert_int_equal(kvh_local_open(&local, &open, &pool->ops, &pool->self, &error), KVH_OK);
 	assert_int_equal(kvh_store_open_ops(&pool->ops, pool->self, &open, &pool->store, &error),
 	                 KVH_OK);
-	pool->memory_bytes = 8 << 20;
-	pool->memory = calloc(1, pool->memory_bytes);
-	assert_non_null(pool->memory);
-	assert_int_equal(kvh_store_register(pool->store, pool->memory, pool->memory_bytes,
-	                                    KVH_MEMORY_HOST, &pool->region, &error),
-	                 KVH_OK);
-	pool->prefix =
-		pool_intern(pool, "m@", options.hash_bytes ? options.hash_bytes : HASH_BYTES, 0, 0);
+	pool_equip(pool, options.hash_bytes);
 }
 
 static inline void pool_close(struct pool *pool)

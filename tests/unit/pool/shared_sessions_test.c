@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes on one pool: what they see of each other, and what is left when one ends. */
+#include "shared_fixture.h"
+
+#include "pool/local/local.h"
+
+enum { CAPACITY = 4 << 20, BYTES = 20000, EXTENT = 5 * 4096, FORKED_SLEEP_S = 600 };
+
+static struct kvh_core *core_of(struct pool *pool)
+{
+	return &((struct kvh_local *)pool->self)->core;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	unlink(shared_path());
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	unlink(shared_path());
+	return 0;
+}
+
+/* Tries for longer than any reaping takes. */
+static int64_t put_within(struct pool *pool, uint64_t number, unsigned seconds)
+{
+	int64_t result = KVH_REPLICA_IS_NOT_READY;
+
+	for (unsigned i = 0; i < seconds * 10 && result == KVH_REPLICA_IS_NOT_READY; i++)
+		result = put_number(pool, number, BYTES, NULL);
+	return result;
+}
+
+/* ---- seeing each other ------------------------------------------------------------------ */
+
+static void put_one(int said, void *arg)
+{
+	struct pool pool;
+
+	shared_open(&pool, CAPACITY);
+	if (put_number(&pool, *(uint64_t *)arg, BYTES, NULL) == KVH_OK)
+		say(said, 'p');
+	pool_close(&pool);
+}
+
+static void one_process_reads_what_another_put(void **state)
+{
+	struct pool pool;
+	uint64_t number = 7;
+	struct worker other;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	other = start_process(put_one, &number);
+	assert_int_equal(hear(&other), 'p');
+	assert_int_equal(end_process(&other), 0);
+	assert_true(has_number(&pool, number));
+	assert_int_equal(get_number(&pool, number, BYTES), BYTES);
+	assert_int_equal(put_number(&pool, number, BYTES, NULL), KVH_OBJECT_ALREADY_EXISTS);
+	pool_close(&pool);
+}
+
+static void the_next_start_finds_all_and_rebuilds_nothing(void **state)
+{
+	struct pool pool;
+	uint64_t rebuilds;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	for (uint64_t i = 0; i < 50; i++)
+		assert_int_equal(put_number(&pool, i, BYTES, NULL), KVH_OK);
+	rebuilds = atomic_load(&core_of(&pool)->area.super->rebuild_counter);
+	pool_close(&pool);
+	shared_open(&pool, 0);
+	assert_int_equal(atomic_load(&core_of(&pool)->area.super->rebuild_counter), rebuilds);
+	for (uint64_t i = 0; i < 50; i++)
+		assert_int_equal(get_number(&pool, i, BYTES), BYTES);
+	pool_close(&pool);
+}
+
+/* ---- deaths ----------------------------------------------------------------------------- */
+
+static void hold_until_killed(int said, void *arg)
+{
+	struct kvh_token token;
+	struct kvh_put_options options = {
+		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = &token};
+	struct pool pool;
+
+	shared_open(&pool, CAPACITY);
+	if (put_number(&pool, *(uint64_t *)arg, BYTES, &options) == KVH_OK)
+		say(said, 'h');
+	for (;;)
+		pause();
+}
+
+/* Refused while its writer lives, however long; accepted when it is dead; space back. */
+/* proves: S-5, S-10, B23 */
+static void a_key_is_busy_until_its_writer_is_dead(void **state)
+{
+	uint64_t number = 3, used_bytes;
+	struct worker writer;
+	struct pool pool;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	used_bytes = pool_stats(&pool).used_bytes;
+	writer = start_process(hold_until_killed, &number);
+	assert_int_equal(hear(&writer), 'h');
+	kill(writer.pid, SIGSTOP);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(put_number(&pool, number, BYTES, NULL), KVH_REPLICA_IS_NOT_READY);
+	assert_int_equal(get_number(&pool, number, BYTES), KVH_OBJECT_NOT_FOUND);
+	assert_int_equal(pool_stats(&pool).reserved_objects, 1);
+	kill_process(&writer);
+	assert_int_equal(put_number(&pool, number, BYTES, NULL), KVH_OK);
+	assert_int_equal(get_number(&pool, number, BYTES), BYTES);
+	assert_int_equal(pool_stats(&pool).reserved_objects, 0);
+	assert_int_equal(pool_stats(&pool).used_bytes, used_bytes + EXTENT);
+	pool_close(&pool);
+}
+
+static void fork_and_wait(int said, void *arg)
+{
+	struct kvh_token token;
+	struct kvh_put_options options = {
+		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = &token};
+	struct pool pool;
+	pid_t child;
+
+	shared_open(&pool, CAPACITY);
+	if (put_number(&pool, *(uint64_t *)arg, BYTES, &options) != KVH_OK)
+		_exit(9);
+	child = fork();
+	if (child == 0) {
+		/* Its copy of the handle is worth nothing, and it outlives its parent. */
+		prctl(PR_SET_PDEATHSIG, 0);
+		if (kvh_store_close(pool.store, 0) != KVH_FORKED)
+			_exit(9);
+		sleep(FORKED_SLEEP_S);
+		_exit(0);
+	}
+	say(said, 'f');
+	if (write(said, &child, sizeof(child)) != sizeof(child))
+		_exit(9);
+	for (;;)
+		pause();
+}
+
+/* proves: S-5, S-6 */
+static void a_session_ends_with_its_process_and_not_with_its_children(void **state)
+{
+	uint64_t number = 3;
+	struct worker parent;
+	struct pool pool;
+	pid_t child;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	parent = start_process(fork_and_wait, &number);
+	assert_int_equal(hear(&parent), 'f');
+	assert_int_equal(read(parent.said, &child, sizeof(child)), sizeof(child));
+	assert_int_equal(put_number(&pool, number, BYTES, NULL), KVH_REPLICA_IS_NOT_READY);
+	kill_process(&parent);
+	assert_int_equal(kill(child, 0), 0);
+	assert_int_equal(put_within(&pool, number, 10), KVH_OK);
+	kill(child, SIGKILL);
+	pool_close(&pool);
+}
+
+/* A child made without the handlers of fork keeps the file open: its parent's pid tells. */
+static void clone_and_wait(int said, void *arg)
+{
+	struct kvh_token token;
+	struct kvh_put_options options = {
+		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = &token};
+	struct pool pool;
+	pid_t child;
+
+	shared_open(&pool, CAPACITY);
+	if (put_number(&pool, *(uint64_t *)arg, BYTES, &options) != KVH_OK)
+		_exit(9);
+	child = _Fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, 0);
+		for (;;)
+			pause();
+	}
+	say(said, 'f');
+	if (write(said, &child, sizeof(child)) != sizeof(child))
+		_exit(9);
+	for (;;)
+		pause();
+}
+
+/* proves: S-5 */
+static void an_inherited_file_does_not_keep_a_dead_session(void **state)
+{
+	uint64_t number = 3;
+	struct worker parent;
+	struct pool pool;
+	pid_t child;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	parent = start_process(clone_and_wait, &number);
+	assert_int_equal(hear(&parent), 'f');
+	assert_int_equal(read(parent.said, &child, sizeof(child)), sizeof(child));
+	kill_process(&parent);
+	assert_int_equal(put_within(&pool, number, 10), KVH_OK);
+	kill(child, SIGKILL);
+	pool_close(&pool);
+}
+
+/* ---- the lock --------------------------------------------------------------------------- */
+
+static void take_lock_and_wait(int said, void *arg) KVH_NO_THREAD_SAFETY_ANALYSIS
+{
+	struct pool pool;
+
+	(void)arg;
+	shared_open(&pool, CAPACITY);
+	if (kvh_core_take(core_of(&pool), 0))
+		say(said, 'l');
+	for (;;)
+		pause();
+}
+
+/* proves: S-9 */
+static void nobody_outlasts_a_deadline_while_the_locks_holder_is_stopped(void **state)
+{
+	struct kvh_call call = {.struct_bytes = sizeof(call)};
+	struct kvh_evicted_key keys[8];
+	struct worker holder;
+	struct numbered n;
+	struct pool pool;
+	uint64_t number = 2;
+	size_t count;
+	bool lost;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	assert_int_equal(put_number(&pool, 1, BYTES, NULL), KVH_OK);
+	holder = start_process(take_lock_and_wait, NULL);
+	assert_int_equal(hear(&holder), 'l');
+	kill(holder.pid, SIGSTOP);
+	/* A hang here ends in the test's time-out. */
+	numbered_make(&n, &pool, &number, 1, BYTES);
+	call.deadline_ns = kvh_deadline_after(kvh_env_posix(), 50000000);
+	assert_int_equal(kvh_store_put(pool.store, &n.batch, NULL, &call), KVH_OK);
+	assert_int_equal(n.results[0].value, KVH_TIMEOUT);
+	call.deadline_ns = kvh_deadline_after(kvh_env_posix(), 50000000);
+	kvh_store_remove(pool.store, &n.batch, &call);
+	assert_true(n.results[0].value < 0);
+	call.deadline_ns = kvh_deadline_after(kvh_env_posix(), 50000000);
+	assert_int_equal(kvh_store_clear(pool.store, &call, NULL), KVH_TIMEOUT);
+	assert_int_equal(get_number(&pool, 1, BYTES), BYTES);
+	assert_true(has_number(&pool, 1));
+	assert_int_equal(kvh_store_take_evicted(pool.store, keys, 8, &count, &lost), KVH_OK);
+	pool_stats(&pool);
+	kill_process(&holder);
+	assert_int_equal(put_number(&pool, 2, BYTES, NULL), KVH_OK);
+	assert_int_equal(get_number(&pool, 2, BYTES), BYTES);
+	pool_close(&pool);
+}
+
+/* proves: S-9 */
+static void what_cannot_be_given_back_in_time_comes_back_later(void **state)
+{
+	struct kvh_token tokens[2];
+	struct kvh_put_options options = {
+		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = tokens};
+	struct kvh_result results[1] = {0};
+	struct worker holder;
+	struct pool pool;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	assert_int_equal(put_number(&pool, 1, BYTES, &options), KVH_OK);
+	holder = start_process(take_lock_and_wait, NULL);
+	assert_int_equal(hear(&holder), 'l');
+	kill(holder.pid, SIGSTOP);
+	assert_int_equal(kvh_store_abort(pool.store, tokens, 1, results), KVH_OK);
+	assert_int_equal(results[0].value, KVH_OK);
+	/* It is given back once, whoever tries again. */
+	assert_int_equal(kvh_store_commit(pool.store, tokens, 1, results), KVH_OK);
+	assert_int_equal(results[0].value, KVH_OBJECT_NOT_FOUND);
+	assert_int_equal(pool_stats(&pool).reserved_objects, 0);
+	assert_int_equal(pool_stats(&pool).used_bytes, EXTENT);
+	kill_process(&holder);
+	assert_int_equal(put_number(&pool, 5, BYTES, NULL), KVH_OK);
+	assert_int_equal(pool_stats(&pool).used_bytes, EXTENT);
+	assert_int_equal(put_number(&pool, 1, BYTES, NULL), KVH_OK);
+	assert_int_equal(pool_stats(&pool).objects, 2);
+	pool_close(&pool);
+}
+
+/* ---- a reader --------------------------------------------------------------------------- */
+
+static void pin_and_wait(int said, void *arg)
+{
+	struct kvh_stored_key stored;
+	struct kvh_pins pins;
+	struct numbered n;
+	struct pool pool;
+
+	shared_open(&pool, CAPACITY);
+	numbered_make(&n, &pool, arg, 1, 1);
+	kvh_core_prepare(core_of(&pool), n.keys, 1, &stored);
+	if (kvh_core_pin(core_of(&pool), &stored, 1, 0, &pins) && pins.refs[0].slot != KVH_NONE)
+		say(said, 'r');
+	for (;;)
+		pause();
+}
+
+/* proves: S-4, S-5, S-14 */
+static void a_stopped_readers_object_stays_until_it_is_dead(void **state)
+{
+	struct kvh_call call = {.struct_bytes = sizeof(call)};
+	uint64_t number = 1;
+	struct worker reader;
+	struct numbered n;
+	struct pool pool;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	assert_int_equal(put_number(&pool, number, BYTES, NULL), KVH_OK);
+	reader = start_process(pin_and_wait, &number);
+	assert_int_equal(hear(&reader), 'r');
+	kill(reader.pid, SIGSTOP);
+	/* The pool turns over three times around it. */
+	for (uint64_t i = 100; i < 100 + 3 * CAPACITY / BYTES; i++)
+		assert_int_equal(put_number(&pool, i, BYTES, NULL), KVH_OK);
+	assert_int_equal(get_number(&pool, number, BYTES), BYTES);
+	numbered_make(&n, &pool, &number, 1, BYTES);
+	call.deadline_ns = kvh_deadline_after(kvh_env_posix(), 50000000);
+	kvh_store_remove(pool.store, &n.batch, &call);
+	assert_int_equal(n.results[0].value, KVH_OBJECT_HAS_LEASE);
+	kill_process(&reader);
+	kvh_store_remove(pool.store, &n.batch, NULL);
+	assert_int_equal(n.results[0].value, KVH_OK);
+	assert_int_equal(pool_stats(&pool).pinned_objects, 0);
+	pool_close(&pool);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(one_process_reads_what_another_put, begin, end),
+		cmocka_unit_test_setup_teardown(the_next_start_finds_all_and_rebuilds_nothing,
+	                                        begin, end),
+		cmocka_unit_test_setup_teardown(a_key_is_busy_until_its_writer_is_dead, begin, end),
+		cmocka_unit_test_setup_teardown(
+			a_session_ends_with_its_process_and_not_with_its_children, begin, end),
+		cmocka_unit_test_setup_teardown(an_inherited_file_does_not_keep_a_dead_session,
+	                                        begin, end),
+		cmocka_unit_test_setup_teardown(
+			nobody_outlasts_a_deadline_while_the_locks_holder_is_stopped, begin, end),
+		cmocka_unit_test_setup_teardown(what_cannot_be_given_back_in_time_comes_back_later,
+	                                        begin, end),
+		cmocka_unit_test_setup_teardown(a_stopped_readers_object_stays_until_it_is_dead,
+	                                        begin, end),
+	};
+
+	return cmocka_run_group_tests_name("pool_shared_sessions", tests, NULL, NULL);
+}
