@@ -274,6 +274,17 @@ bool client_get(struct client *client, uint64_t number)
 	return true;
 }
 
+void client_exists(struct client *client, uint64_t first, size_t count)
+{
+	struct turn turn;
+	kvh_status status;
+
+	make_turn(&turn, client, first, count);
+	turn.batch.values = NULL;
+	status = kvh_store_exists(client->store, &turn.batch, KVH_EXISTS_DEDUP, NULL);
+	expect(status == KVH_OK, "exists", first, status);
+}
+
 void client_remove(struct client *client, uint64_t number)
 {
 	struct turn turn;

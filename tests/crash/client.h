@@ -65,6 +65,7 @@ void client_put(struct client *client, uint64_t first, size_t count, uint32_t fl
 void client_hold(struct client *client, uint64_t first, size_t count);
 /* Whether the object is there; its bytes are compared (the process ends if they are wrong). */
 bool client_get(struct client *client, uint64_t number);
+void client_exists(struct client *client, uint64_t first, size_t count);
 void client_remove(struct client *client, uint64_t number);
 void client_clear(struct client *client);
 void client_take_evicted(struct client *client);
