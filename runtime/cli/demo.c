@@ -8,11 +8,10 @@
 
 #include "cli.h"
 
-static const char default_store[] = "local:?size=1536MiB";
 static const char default_report[] = "kvhold-demo.html";
 static const char slice_name[] = "conversation_slice.jsonl";
 
-enum { PATH_BYTES = 4096, SECONDS_MAX = 86400 };
+enum { PATH_BYTES = 4096, SECONDS_MAX = 86400, RESTART_REQUESTS = 100 };
 
 struct demo_options {
 	const char *trace_path, *store_url, *report_path, *json_path;
@@ -38,7 +37,9 @@ static const struct kvh_cli_option options[] = {
 	{"trace", OPT_TRACE, "FILE", "the trace to replay (default: the slice that comes along)"},
 	{"requests", OPT_REQUESTS, "N", "replay its first N requests (default: all)"},
 	{"seed", OPT_SEED, "N", "decides hashes and block contents (default: 1)"},
-	{"store", OPT_STORE, "URL", "the store (default: local:?size=1536MiB)"},
+	{"store", OPT_STORE, "URL",
+         "the store (default: a shared pool of 1536 MiB in /dev/shm\nfor this run; "
+         "local:?size=1536MiB where it has no room)"},
 	{"ranks", OPT_RANKS, "N", "tensor-parallel ranks, 1 to 8 (default: 2)"},
 	{"report", OPT_REPORT, "FILE", "the HTML page (default: kvhold-demo.html), \"\" for none"},
 	{"json", OPT_JSON, "FILE",
@@ -59,9 +60,10 @@ static const char about[] =
 	"(full attention, sliding window) replay recorded conversations. Each request is looked\n"
 	"up, what hits is loaded, the rest is \"computed\" (bytes that follow from the hash) and\n"
 	"saved; requests are preempted when blocks run out, and the store is smaller than what\n"
-	"is saved. Every loaded byte is compared with what it must be. Host memory stands in for\n"
-	"GPU memory, and blocks are scaled down to 64 KiB a rank. Same seed: same requests,\n"
-	"hashes and bytes; how jobs and steps interleave is up to the machine.";
+	"is saved. Then the engine starts again on the same pool and gets the last requests once\n"
+	"more. Every loaded byte is compared with what it must be. Host memory stands in for GPU\n"
+	"memory, and blocks are scaled down to 64 KiB a rank. Same seed: same requests, hashes\n"
+	"and bytes; how jobs and steps interleave is up to the machine.";
 
 static bool take_number(const char *name, const char *value, uint64_t min, uint64_t max,
                         uint64_t *number)
@@ -179,10 +181,24 @@ static void add_worker(struct kvh_worker_stats *sum, const struct kvh_worker_sta
 	sum->in_doubt_jobs += one->in_doubt_jobs;
 }
 
+/* What the pool has is the same for all handles; what was asked is each handle's. */
+static void gather_store(struct kvh_demo_result *result)
+{
+	const struct kvh_demo_store *opened = result->opened;
+
+	result->store.struct_bytes = sizeof(result->store);
+	kvh_store_get_stats(opened->handles[0], &result->store);
+	for (uint32_t i = 1; i < opened->handle_count; i++) {
+		struct kvh_store_stats stats = {.struct_bytes = sizeof(stats)};
+
+		if (kvh_store_get_stats(opened->handles[i], &stats) == KVH_OK)
+			result->store.no_space_keys += stats.no_space_keys;
+	}
+}
+
 static void gather(struct kvh_demo_result *result, const struct kvh_engine *engine)
 {
-	result->store.struct_bytes = sizeof(result->store);
-	kvh_store_get_stats(engine->config.store, &result->store);
+	gather_store(result);
 	for (uint32_t r = 0; r < engine->config.rank_count; r++) {
 		const struct kvh_engine_rank *rank = &engine->ranks[r];
 		struct kvh_worker_stats stats = {.struct_bytes = sizeof(stats)};
@@ -197,6 +213,9 @@ static void gather(struct kvh_demo_result *result, const struct kvh_engine *engi
 	}
 	result->failures =
 		result->counts.mismatched_blocks + result->counts.defects + engine->defects;
+	result->restart.request_count = engine->totals.requests_started < RESTART_REQUESTS
+	                                        ? engine->totals.requests_started
+	                                        : RESTART_REQUESTS;
 	result->working_set_bytes =
 		engine->config.rank_count *
 		(result->reuse.distinct_blocks * kvh_engine_block_bytes(&kvh_engine_groups[0]) +
@@ -230,28 +249,25 @@ static bool show(const struct kvh_demo_result *result, const struct demo_options
 	return ok;
 }
 
-/* KVH_OK when nothing was wrong; the run's own words go to stderr. */
-static int run_engine(struct kvh_engine *engine, struct kvh_demo_result *result,
-                      const struct demo_options *chosen)
+static void tell_notes(const struct kvh_engine *engine)
 {
-	struct kvh_error error = {0};
-	bool shown;
-
-	if (kvh_engine_run(engine, &error) != KVH_OK) {
-		engine->defects += engine->defects == 0;
-		kvh_cli_complain("demo", "the run could not go on: %s", error.text);
-	}
-	result->engine = engine;
-	gather(result, engine);
 	for (uint32_t r = 0; r < engine->config.rank_count; r++)
 		for (size_t i = 0; i < engine->ranks[r].note_count; i++)
 			kvh_cli_complain("demo", "%s", engine->ranks[r].notes[i]);
 	if (engine->note[0])
 		kvh_cli_complain("demo", "%s", engine->note);
-	shown = show(result, chosen);
-	if (result->failures)
-		return KVH_EXIT_FAILURE;
-	return shown ? KVH_EXIT_OK : KVH_EXIT_ENVIRONMENT;
+}
+
+/* The run's own words go to stderr. */
+static void run_engine(struct kvh_engine *engine)
+{
+	struct kvh_error error = {0};
+
+	if (kvh_engine_run(engine, &error) != KVH_OK) {
+		engine->defects += engine->defects == 0;
+		kvh_cli_complain("demo", "the run could not go on: %s", error.text);
+	}
+	tell_notes(engine);
 }
 
 static int exit_of(kvh_status status)
@@ -262,12 +278,12 @@ static int exit_of(kvh_status status)
 	               : KVH_EXIT_ENVIRONMENT;
 }
 
-static int run_with_store(struct kvh_store *store, const struct kvh_trace *trace,
-                          struct kvh_demo_result *result, const struct demo_options *chosen)
+static struct kvh_engine_config config_of(const struct demo_options *chosen,
+                                          const struct kvh_demo_store *store,
+                                          const struct kvh_trace *trace)
 {
-	const struct kvh_engine_config config = {
+	struct kvh_engine_config config = {
 		.trace = trace,
-		.store = store,
 		.rank_count = (uint32_t)chosen->rank_count,
 		.seed = chosen->seed,
 		.time_limit_ns = chosen->seconds * UINT64_C(1000000000),
@@ -275,6 +291,100 @@ static int run_with_store(struct kvh_store *store, const struct kvh_trace *trace
 		.corrupt_one = chosen->corrupt_one,
 		.progress = isatty(STDERR_FILENO),
 	};
+
+	for (uint32_t r = 0; r < config.rank_count; r++)
+		config.stores[r] = kvh_demo_store_of(store, r);
+	return config;
+}
+
+static uint64_t now_ns(void)
+{
+	const struct kvh_env *env = kvh_env_posix();
+
+	return env->ops->now_ns(env->ctx);
+}
+
+/* Takes up the requests that the first run ended with. */
+static kvh_status run_again(struct kvh_demo_result *result, const struct kvh_engine_config *config,
+                            struct kvh_error *error)
+{
+	struct kvh_demo_restart *restart = &result->restart;
+	struct kvh_engine *engine;
+	kvh_status status = kvh_engine_create(config, &engine, error);
+
+	if (status != KVH_OK)
+		return status;
+	run_engine(engine);
+	restart->done = true;
+	restart->request_count = engine->totals.requests_done;
+	restart->lookup_tokens = engine->totals.lookup_tokens;
+	restart->hit_tokens = engine->totals.hit_tokens;
+	restart->defects = engine->defects;
+	for (uint32_t r = 0; r < config->rank_count; r++) {
+		restart->loaded_bytes += engine->ranks[r].counts.loaded_bytes;
+		restart->mismatched_blocks += engine->ranks[r].counts.mismatched_blocks;
+		restart->defects += engine->ranks[r].counts.defects;
+	}
+	result->failures += restart->mismatched_blocks + restart->defects;
+	return kvh_engine_destroy(engine);
+}
+
+static kvh_status start_again(struct kvh_demo_result *result, struct kvh_demo_store *store,
+                              const struct demo_options *chosen, const struct kvh_trace *trace,
+                              struct kvh_error *error)
+{
+	uint64_t started = result->engine->totals.requests_started;
+	uint64_t count = result->restart.request_count;
+	const struct kvh_trace last = {.requests = trace->requests + (started - count),
+	                               .request_count = count,
+	                               .hash_ids = trace->hash_ids,
+	                               .hash_count = trace->hash_count};
+	struct kvh_engine_config config;
+	kvh_status status = kvh_demo_store_close(store);
+	uint64_t begin_ns = now_ns();
+
+	if (status == KVH_OK)
+		status = kvh_demo_store_reopen(store, error);
+	if (status != KVH_OK)
+		return status;
+	result->restart.open_ns = now_ns() - begin_ns;
+	config = config_of(chosen, store, &last);
+	config.neighbour = false;
+	config.corrupt_one = false;
+	return run_again(result, &config, error);
+}
+
+/* Runs, closes, starts again, shows. */
+static int run_and_show(struct kvh_engine *engine, struct kvh_demo_store *store,
+                        const struct kvh_trace *trace, struct kvh_demo_result *result,
+                        const struct demo_options *chosen)
+{
+	struct kvh_error error = {0};
+	kvh_status status;
+	bool shown;
+
+	run_engine(engine);
+	result->engine = engine;
+	gather(result, engine);
+	status = kvh_engine_close(engine);
+	if (status == KVH_OK && store->shared && engine->status == KVH_OK &&
+	    result->restart.request_count)
+		status = start_again(result, store, chosen, trace, &error);
+	shown = show(result, chosen);
+	if (status != KVH_OK) {
+		kvh_cli_complain("demo", "closing the engine or starting it again failed: %s",
+		                 error.text[0] ? error.text : kvh_strstatus(status));
+		return KVH_EXIT_FAILURE;
+	}
+	if (result->failures)
+		return KVH_EXIT_FAILURE;
+	return shown ? KVH_EXIT_OK : KVH_EXIT_ENVIRONMENT;
+}
+
+static int run_with_store(struct kvh_demo_store *store, const struct kvh_trace *trace,
+                          struct kvh_demo_result *result, const struct demo_options *chosen)
+{
+	const struct kvh_engine_config config = config_of(chosen, store, trace);
 	struct kvh_error error = {0};
 	struct kvh_engine *engine;
 	kvh_status status = kvh_engine_create(&config, &engine, &error);
@@ -284,7 +394,7 @@ static int run_with_store(struct kvh_store *store, const struct kvh_trace *trace
 		kvh_cli_complain("demo", "%s", error.text[0] ? error.text : kvh_strstatus(status));
 		return exit_of(status);
 	}
-	code = run_engine(engine, result, chosen);
+	code = run_and_show(engine, store, trace, result, chosen);
 	status = kvh_engine_destroy(engine);
 	if (status == KVH_OK)
 		return code;
@@ -296,16 +406,20 @@ static int open_and_run(const struct kvh_trace *trace, struct kvh_demo_result *r
                         const struct demo_options *chosen)
 {
 	struct kvh_error error = {0};
-	struct kvh_store *store;
-	kvh_status status = kvh_store_open(chosen->store_url, NULL, &store, &error);
+	struct kvh_demo_store store;
+	kvh_status status = kvh_demo_store_open(&store, chosen->store_url,
+	                                        (uint32_t)chosen->rank_count, &error);
 	int code;
 
+	result->opened = &store;
+	result->store_url = store.url;
 	if (status != KVH_OK) {
-		kvh_cli_complain("demo", "--store %s: %s", chosen->store_url, error.text);
+		kvh_cli_complain("demo", "--store %s: %s", store.url, error.text);
 		return exit_of(status);
 	}
-	code = run_with_store(store, trace, result, chosen);
-	status = kvh_store_close(store, 0);
+	code = run_with_store(&store, trace, result, chosen);
+	status = kvh_demo_store_close(&store);
+	kvh_demo_store_remove(&store);
 	if (status == KVH_OK || code != KVH_EXIT_OK)
 		return code;
 	kvh_cli_complain("demo", "closing the store failed: %s", kvh_strstatus(status));
@@ -321,7 +435,7 @@ static bool can_write_files(const struct demo_options *chosen)
 
 static int run_demo(struct demo_options *chosen)
 {
-	struct kvh_demo_result result = {.store_url = chosen->store_url};
+	struct kvh_demo_result result = {.trace_path = NULL};
 	struct kvh_trace trace = {0};
 	struct kvh_error error;
 	int code = KVH_EXIT_ENVIRONMENT;
@@ -351,7 +465,6 @@ static int run_demo(struct demo_options *chosen)
 int kvh_cli_demo(int argc, char **argv)
 {
 	struct demo_options chosen = {
-		.store_url = default_store,
 		.report_path = default_report,
 		.seed = 1,
 		.rank_count = 2,

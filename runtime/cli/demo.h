@@ -11,8 +11,43 @@
 #include "engine.h"
 #include "trace.h"
 
+/* The store of one run, and how it was come by. */
+struct kvh_demo_store {
+	const char *url; /* as it was opened */
+	bool shared;     /* by a handle for each rank, and by the next start */
+	char why_private[KVH_ERROR_TEXT_BYTES]; /* why it is not what it is by default; or "" */
+	char own_url[128];                      /* of a file that is this run's only; or "" */
+	uint32_t rank_count, handle_count;
+	struct kvh_store *handles[KVH_ENGINE_RANKS_MAX];
+};
+
+/*
+ * url NULL: a shared pool of this run's own, in private memory if there is no room for it. On
+ * failure nothing is open.
+ */
+kvh_status kvh_demo_store_open(struct kvh_demo_store *store, const char *url, uint32_t rank_count,
+                               struct kvh_error *error);
+/* After a close, as the next start of the engine would. */
+kvh_status kvh_demo_store_reopen(struct kvh_demo_store *store, struct kvh_error *error);
+/* KVH_OK: all handles are closed. */
+kvh_status kvh_demo_store_close(struct kvh_demo_store *store);
+/* Removes the file that was this run's only. */
+void kvh_demo_store_remove(struct kvh_demo_store *store);
+struct kvh_store *kvh_demo_store_of(const struct kvh_demo_store *store, uint32_t rank);
+
+/* The engine started again on the same pool, and was given the last requests once more. */
+struct kvh_demo_restart {
+	bool done;
+	uint64_t request_count;
+	uint64_t open_ns; /* of all handles */
+	uint64_t lookup_tokens, hit_tokens;
+	uint64_t loaded_bytes, mismatched_blocks, defects;
+};
+
 /* All of it is borrowed; valid while the engine is. */
 struct kvh_demo_result {
+	const struct kvh_demo_store *opened;
+	struct kvh_demo_restart restart;
 	const char *trace_path;
 	const char *store_url;
 	const struct kvh_engine *engine;

@@ -86,7 +86,7 @@ static kvh_status open_neighbour(struct kvh_engine *engine, struct kvh_error *er
 
 	if (!engine->config.neighbour)
 		return KVH_OK;
-	status = kvh_neighbour_open(engine->config.store, engine->env,
+	status = kvh_neighbour_open(engine->config.stores[0], engine->env,
 	                            kvh_engine_block_bytes(&kvh_engine_groups[0]),
 	                            &engine->neighbour, error);
 	return status == KVH_NOT_SUPPORTED ? KVH_OK : status;
@@ -188,7 +188,7 @@ static void take_sample(struct kvh_engine *engine)
 
 	if (engine->totals.requests_done < due || engine->sample_count > KVH_ENGINE_SAMPLES)
 		return;
-	if (kvh_store_get_stats(engine->config.store, &stats) != KVH_OK)
+	if (kvh_store_get_stats(engine->config.stores[0], &stats) != KVH_OK)
 		return;
 	sample = &engine->samples[engine->sample_count++];
 	*sample = (struct kvh_engine_sample){
@@ -369,8 +369,10 @@ static void stop_ranks(struct kvh_engine *engine)
 	env->ops->cond_broadcast(env->ctx, engine->changed);
 	env->ops->mutex_unlock(env->ctx, engine->lock);
 	for (uint32_t r = 0; r < engine->config.rank_count; r++)
-		if (engine->ranks[r].thread)
+		if (engine->ranks[r].thread) {
 			env->ops->thread_join(env->ctx, engine->ranks[r].thread);
+			engine->ranks[r].thread = NULL;
+		}
 }
 
 static void free_engine(struct kvh_engine *engine)
@@ -394,12 +396,10 @@ static void free_engine(struct kvh_engine *engine)
 	free(engine);
 }
 
-kvh_status kvh_engine_destroy(struct kvh_engine *engine)
+kvh_status kvh_engine_close(struct kvh_engine *engine)
 {
-	kvh_status status = KVH_OK;
+	kvh_status status = KVH_OK, left;
 
-	if (!engine)
-		return KVH_OK;
 	stop_ranks(engine);
 	for (uint32_t r = 0; r < engine->config.rank_count; r++) {
 		kvh_status closed = kvh_rank_close(&engine->ranks[r]);
@@ -407,10 +407,16 @@ kvh_status kvh_engine_destroy(struct kvh_engine *engine)
 		if (closed != KVH_OK)
 			status = closed;
 	}
-	kvh_status left = kvh_neighbour_close(engine->neighbour);
+	left = kvh_neighbour_close(engine->neighbour);
+	engine->neighbour = NULL;
+	return status != KVH_OK ? status : left;
+}
 
-	if (status != KVH_OK || left != KVH_OK)
-		return status != KVH_OK ? status : left;
-	free_engine(engine);
-	return KVH_OK;
+kvh_status kvh_engine_destroy(struct kvh_engine *engine)
+{
+	kvh_status status = engine ? kvh_engine_close(engine) : KVH_OK;
+
+	if (engine && status == KVH_OK)
+		free_engine(engine);
+	return status;
 }

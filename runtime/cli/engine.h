@@ -176,8 +176,8 @@ struct kvh_engine_sample {
 };
 
 struct kvh_engine_config {
-	const struct kvh_trace *trace; /* lent */
-	struct kvh_store *store;       /* lent */
+	const struct kvh_trace *trace;                  /* lent */
+	struct kvh_store *stores[KVH_ENGINE_RANKS_MAX]; /* a rank's; lent; may be the same */
 	uint32_t rank_count;
 	uint64_t seed;
 	uint64_t time_limit_ns; /* no request is started after it; 0: none */
@@ -231,7 +231,12 @@ kvh_status kvh_engine_create(const struct kvh_engine_config *config, struct kvh_
                              struct kvh_error *error);
 /* Replays the trace. Negative: the run could not go on; what it counted stays readable. */
 kvh_status kvh_engine_run(struct kvh_engine *engine, struct kvh_error *error);
-/* Closes the workers. KVH_TIMEOUT: bytes may still move, so nothing was freed. NULL: KVH_OK. */
+/*
+ * Closes the workers; what the engine counted stays readable. KVH_TIMEOUT: bytes may still move,
+ * close again.
+ */
+kvh_status kvh_engine_close(struct kvh_engine *engine);
+/* Closes, then frees, unless closing failed. NULL: KVH_OK. */
 kvh_status kvh_engine_destroy(struct kvh_engine *engine);
 void kvh_engine_note(struct kvh_engine *engine, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -186,7 +186,8 @@ static kvh_status open_worker(struct kvh_engine_rank *rank, struct kvh_error *er
 		groups[g].block_tokens = kvh_engine_groups[g].block_tokens;
 		groups[g].window_tokens = kvh_engine_groups[g].window_tokens;
 	}
-	return kvh_worker_open(rank->engine->config.store, &config, &rank->worker, error);
+	return kvh_worker_open(rank->engine->config.stores[rank->index], &config, &rank->worker,
+	                       error);
 }
 
 kvh_status kvh_rank_open(struct kvh_engine_rank *rank, struct kvh_error *error)

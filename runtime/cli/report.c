@@ -206,6 +206,11 @@ static void write_table(FILE *out, const struct kvh_demo_result *result)
 	write_row(out, "Pressure episodes", (double)result->worker.pressure_episodes, 0, "");
 	write_row(out, "Saves skipped under pressure",
 	          (double)result->worker.save_jobs_pressure_skipped, 0, "");
+	if (result->restart.done)
+		write_row(out, "Hit rate after a restart, of the last requests once more",
+		          100 * kvh_demo_share(result->restart.hit_tokens,
+		                               result->restart.lookup_tokens),
+		          1, " %");
 	fputs("</table>\n", out);
 }
 

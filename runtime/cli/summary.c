@@ -81,9 +81,24 @@ static void print_checks(const struct kvh_demo_result *result)
 	printf("  wrong blocks        %llu\n", whole(result->counts.mismatched_blocks));
 	printf("  broken promises     %llu (completions, block lists, blocks that never came "
 	       "back)\n",
-	       whole(result->failures - result->counts.mismatched_blocks));
+	       whole(result->failures - result->counts.mismatched_blocks -
+	             result->restart.mismatched_blocks));
 	printf("  failed blocks       %llu reported by loads, computed again (%llu tokens)\n",
 	       whole(result->counts.failed_blocks), whole(result->engine->totals.lost_tokens));
+}
+
+static void print_restart(const struct kvh_demo_result *result)
+{
+	const struct kvh_demo_restart *restart = &result->restart;
+
+	if (!restart->done)
+		return;
+	printf("  restart             the pool was open again in %.1f ms; of the last %llu "
+	       "requests, asked\n                      once more, %.1f %% of the prompt was "
+	       "there; %.2f GB loaded, %llu wrong blocks\n",
+	       seconds(restart->open_ns) * 1e3, whole(restart->request_count),
+	       100 * kvh_demo_share(restart->hit_tokens, restart->lookup_tokens),
+	       gigabytes(restart->loaded_bytes), whole(restart->mismatched_blocks));
 }
 
 void kvh_demo_print(const struct kvh_demo_result *result)
@@ -97,6 +112,10 @@ void kvh_demo_print(const struct kvh_demo_result *result)
 	print_requests(result);
 	print_bytes(result);
 	print_checks(result);
+	print_restart(result);
+	if (result->opened->why_private[0])
+		printf("\nno shared pool, so nothing to start again on: %s\n",
+		       result->opened->why_private);
 	if (result->failures)
 		printf("\nFAILED: %llu failure%s\n", whole(result->failures),
 		       result->failures == 1 ? "" : "s");
@@ -159,15 +178,29 @@ static json_t *checks_json(const struct kvh_demo_result *result)
 	                 (json_int_t)result->counts.loaded_bytes, "resident_bytes_compared",
 	                 (json_int_t)result->counts.checked_bytes, "wrong_blocks",
 	                 (json_int_t)result->counts.mismatched_blocks, "broken_promises",
-	                 (json_int_t)(result->failures - result->counts.mismatched_blocks),
+	                 (json_int_t)(result->failures - result->counts.mismatched_blocks -
+	                              result->restart.mismatched_blocks),
 	                 "failed_blocks", (json_int_t)result->counts.failed_blocks);
+}
+
+/* null: there was none. */
+static json_t *restart_json(const struct kvh_demo_restart *restart)
+{
+	if (!restart->done)
+		return json_null();
+	return json_pack(
+		"{s:I, s:f, s:I, s:I, s:I, s:I}", "requests", (json_int_t)restart->request_count,
+		"open_seconds", seconds(restart->open_ns), "lookup_tokens",
+		(json_int_t)restart->lookup_tokens, "hit_tokens", (json_int_t)restart->hit_tokens,
+		"loaded_bytes_compared", (json_int_t)restart->loaded_bytes, "wrong_blocks",
+		(json_int_t)restart->mismatched_blocks);
 }
 
 json_t *kvh_demo_json(const struct kvh_demo_result *result)
 {
 	const struct kvh_engine_totals *t = &result->engine->totals;
 
-	return json_pack("{s:s, s:s, s:I, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:s, s:s, s:I, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
 	                 kvh_version_text(), "trace", kvh_demo_trace_name(result), "seed",
 	                 (json_int_t)result->engine->config.seed, "ranks",
 	                 (int)result->engine->config.rank_count, "ok", result->failures == 0,
@@ -177,5 +210,6 @@ json_t *kvh_demo_json(const struct kvh_demo_result *result)
 	                 "save",
 	                 transfer_json(t->save_jobs, result->put_bytes, result->put_ns,
 	                               result->counts.save_wait_ns_max),
-	                 "store", store_json(result), "checks", checks_json(result));
+	                 "store", store_json(result), "checks", checks_json(result), "restart",
+	                 restart_json(&result->restart));
 }

@@ -3,10 +3,14 @@
 """The command as a user meets it: exit codes, words for mistakes, help, JSON, the report, and that
 the demo finds what is wrong. command_test.py COMMAND VERSION FOLDER"""
 import json
+import os
 import pathlib
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 COMMAND, VERSION, FOLDER = sys.argv[1:4]
@@ -15,9 +19,13 @@ OK, FAILURE, USAGE, ENVIRONMENT = 0, 1, 2, 3
 SMALL = ("--requests", "120", "--store", "local:?size=128MiB", "--time-limit", "0")
 
 
-def kvhold(*arguments, cwd=None):
+def kvhold(*arguments, cwd=None, file_bytes_max=None):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
+
     return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=250,
-                          cwd=cwd or FOLDER, check=False)
+                          cwd=cwd or FOLDER, check=False,
+                          preexec_fn=limit if file_bytes_max else None)
 
 
 class Mistakes(unittest.TestCase):
@@ -156,6 +164,46 @@ class Demo(unittest.TestCase):
         answer = self.run_json("--store", "local:?size=4KiB", "--requests", "20")
         self.assertGreater(answer["save"]["jobs"], 0)
         self.assertEqual(answer["save"]["bytes"], 0)
+
+    def test_the_default_pool_is_shared_survives_a_restart_and_leaves_nothing(self):
+        done = kvhold("demo", "--requests", "60", "--time-limit", "0", "--no-neighbour", "--json",
+                      "-", "--report", "")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        answer = json.loads(done.stdout)
+        path = pathlib.Path(answer["store"]["url"].removeprefix("local://").partition("?")[0])
+        self.assertEqual(path.parent, pathlib.Path("/dev/shm"), done.stdout)
+        self.assertFalse(path.exists())
+        again = answer["restart"]
+        self.assertEqual(again["requests"], 60)
+        self.assertEqual(again["wrong_blocks"], 0)
+        # All of it was saved by the first run.
+        self.assertGreater(again["hit_tokens"], answer["lookup"]["hit_tokens"])
+        self.assertGreater(again["loaded_bytes_compared"], 0)
+
+    def test_a_killed_demo_leaves_nothing(self):
+        demo = subprocess.Popen([COMMAND, "demo", "--report", ""], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
+        path = pathlib.Path(f"/dev/shm/kvhold.demo-{demo.pid}")
+        while not path.exists():
+            self.assertIsNone(demo.poll())
+            time.sleep(0.01)
+        demo.terminate()
+        self.assertEqual(demo.wait(), -signal.SIGTERM)
+        self.assertFalse(path.exists())
+
+    def test_the_next_start_finds_what_the_last_one_saved(self):
+        name = f"test-{os.getpid()}"
+        self.addCleanup(pathlib.Path(f"/dev/shm/kvhold.{name}").unlink)
+        cold, warm = (self.run_json("--no-neighbour", "--store", f"local:{name}?size=256MiB",
+                                    "--requests", "60") for _ in range(2))
+        self.assertGreater(warm["lookup"]["hit_tokens"], cold["lookup"]["hit_tokens"])
+        self.assertEqual(warm["checks"]["wrong_blocks"], 0)
+
+    def test_without_room_in_shared_memory_the_demo_still_runs(self):
+        done = kvhold("demo", "--requests", "5", "--report", "", file_bytes_max=64 << 20)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn("no shared pool", done.stdout)
+        self.assertIn("ulimit -f", done.stdout)
 
     def test_one_rank_and_many_ranks(self):
         for ranks in (1, 3):
