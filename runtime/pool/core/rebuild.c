@@ -13,6 +13,8 @@
 #include "pool/core/spans.h"
 #include "pool/core/victims.h"
 
+enum { BATCH_SLOTS = 64 };
+
 #define DMA_QUARANTINE_NS UINT64_C(10000000000)
 
 #define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
@@ -64,23 +66,30 @@ static bool record_is_good(const struct kvh_area *area, const struct kvh_slot *s
 	       LOAD(slot->extent_unit) <= area->geometry.unit_count - units;
 }
 
-static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
+static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot, uint64_t hash,
                        struct kvh_stored_key *key)
 {
 	for (unsigned i = 0; i < KVH_STORED_WORDS; i++)
 		key->word[i] = LOAD(slot->word[i]);
 	key->prefix_id = LOAD(slot->prefix_id);
-	key->hash = kvh_stored_hash(&core->area, key->word, key->prefix_id, core->hash_mask);
+	key->hash = hash;
 	key->likely_slot = KVH_NONE;
 	key->text_bytes = kvh_slot_text_bytes(&core->area, slot);
 	key->text =
 		kvh_area_extent(&core->area, LOAD(slot->extent_unit)) + LOAD(slot->length_bytes);
 }
 
+/* A slot that a rebuild looks at, and where the index has its key. */
+struct found_slot {
+	uint32_t index;
+	uint64_t hash;
+};
+
 /* The slot keeps its extent. False: its record is bad, or another slot has its key or extent. */
-static bool adopt(struct kvh_core *core, uint32_t index, uint64_t ctl, bool indexed)
+static bool adopt(struct kvh_core *core, const struct found_slot *found, uint64_t ctl, bool indexed)
 	KVH_REQUIRES(kvh_role_pool)
 {
+	uint32_t index = found->index;
 	struct kvh_area *area = &core->area;
 	struct kvh_slot *slot = &area->slots[index];
 	struct kvh_stored_key key;
@@ -89,7 +98,7 @@ static bool adopt(struct kvh_core *core, uint32_t index, uint64_t ctl, bool inde
 
 	if (!record_is_good(area, slot, ctl))
 		return false;
-	stored_key(core, slot, &key);
+	stored_key(core, slot, found->hash, &key);
 	if (indexed && kvh_find_locked(core, &key, &other) != KVH_NONE)
 		return false;
 	if (!kvh_extent_claim(
@@ -116,15 +125,15 @@ static bool in_quarantine(const struct kvh_area *area, uint64_t ctl, uint64_t no
 	return dead_ns && now_ns < dead_ns + DMA_QUARANTINE_NS;
 }
 
-static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl, uint64_t now_ns)
-	KVH_REQUIRES(kvh_role_pool)
+static bool rebuild_reserved(struct kvh_core *core, const struct found_slot *found, uint64_t ctl,
+                             uint64_t now_ns) KVH_REQUIRES(kvh_role_pool)
 {
 	bool live = kvh_owner_is_live(&core->area, ctl);
 
 	if (kvh_ctl_flags(ctl) & KVH_SLOT_ABANDONED)
 		return false;
 	/* A dead writer's key is free, its extent only when no device writes any more. */
-	if ((!live && !in_quarantine(&core->area, ctl, now_ns)) || !adopt(core, index, ctl, live))
+	if ((!live && !in_quarantine(&core->area, ctl, now_ns)) || !adopt(core, found, ctl, live))
 		return false;
 	if (!live)
 		kvh_count32(&core->area.fixed->sessions[kvh_ctl_owner(ctl) - 1].reserved_slots, 1);
@@ -132,23 +141,23 @@ static bool rebuild_reserved(struct kvh_core *core, uint32_t index, uint64_t ctl
 }
 
 /* False: the slot is to be FREE. */
-static bool rebuild_slot(struct kvh_core *core, uint32_t index, uint64_t now_ns)
+static bool rebuild_slot(struct kvh_core *core, const struct found_slot *found, uint64_t now_ns)
 	KVH_REQUIRES(kvh_role_pool)
 {
 	struct kvh_area *area = &core->area;
-	struct kvh_slot *slot = &area->slots[index];
+	struct kvh_slot *slot = &area->slots[found->index];
 	uint64_t ctl = LOAD(slot->ctl);
 	bool good;
 
 	switch (kvh_ctl_state(ctl)) {
 	case KVH_SLOT_RESERVED:
-		return rebuild_reserved(core, index, ctl, now_ns);
+		return rebuild_reserved(core, found, ctl, now_ns);
 	case KVH_SLOT_DYING:
 		if (!record_is_good(area, slot, ctl))
 			break;
 		/* As in an eviction: a reader either sees DYING or is seen here. */
 		kvh_fence_full();
-		if (!kvh_slot_is_pinned(area, index)) {
+		if (!kvh_slot_is_pinned(area, found->index)) {
 			/* Perhaps a second time: at least once (S-13). */
 			kvh_ring_push(area, slot);
 			return false;
@@ -157,7 +166,7 @@ static bool rebuild_slot(struct kvh_core *core, uint32_t index, uint64_t now_ns)
 		atomic_store(&slot->ctl, ctl);
 		/* fall through */
 	case KVH_SLOT_VALID:
-		good = adopt(core, index, ctl, true);
+		good = adopt(core, found, ctl, true);
 		if (good)
 			return true;
 		break;
@@ -174,26 +183,52 @@ static void chain_free(struct kvh_area *area, uint32_t index)
 	STORE(area->fixed->tally.free_slot, index);
 }
 
+/* The index is where the time goes: each slot's place in it is fetched before it is its turn. */
+static void rebuild_slots(struct kvh_core *core, uint32_t first, uint32_t count, uint64_t now_ns)
+	KVH_REQUIRES(kvh_role_pool)
+{
+	struct kvh_area *area = &core->area;
+	struct found_slot found[BATCH_SLOTS];
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct kvh_slot *slot = &area->slots[first + i];
+		uint64_t words[KVH_STORED_WORDS];
+
+		for (unsigned k = 0; k < KVH_STORED_WORDS; k++)
+			words[k] = LOAD(slot->word[k]);
+		found[i].index = first + i;
+		found[i].hash =
+			kvh_stored_hash(area, words, LOAD(slot->prefix_id), core->hash_mask);
+		__builtin_prefetch(&area->buckets[kvh_index_bucket(area, found[i].hash)], 1);
+	}
+	for (uint32_t i = count; i-- > 0;) {
+		struct kvh_slot *slot = &area->slots[first + i];
+		uint64_t ctl = LOAD(slot->ctl);
+
+		if (kvh_ctl_state(ctl) != KVH_SLOT_FREE && rebuild_slot(core, &found[i], now_ns))
+			continue;
+		KVH_CRASH_POINT(POOL_REBUILD_SLOT);
+		/* A bad record of a living writer: its commit and this exclude each other. */
+		while (kvh_ctl_state(ctl) != KVH_SLOT_FREE &&
+		       !kvh_slot_move(slot, ctl, kvh_ctl_free(ctl)))
+			ctl = LOAD(slot->ctl);
+		chain_free(area, first + i);
+	}
+}
+
 void kvh_core_rebuild(struct kvh_core *core, uint64_t now_ns)
 {
 	struct kvh_area *area = &core->area;
 	uint64_t counter = LOAD(area->super->rebuild_counter) | 1;
+	uint32_t count;
 
 	atomic_store(&area->super->rebuild_counter, counter);
 	KVH_CRASH_POINT(POOL_REBUILD);
 	reset_derived(core);
 	KVH_CRASH_POINT(POOL_REBUILD_RESET);
-	for (uint32_t i = kvh_slots_ever(area); i-- > 0;) {
-		uint64_t ctl = LOAD(area->slots[i].ctl);
-
-		if (kvh_ctl_state(ctl) != KVH_SLOT_FREE && rebuild_slot(core, i, now_ns))
-			continue;
-		KVH_CRASH_POINT(POOL_REBUILD_SLOT);
-		/* A bad record of a living writer: its commit and this exclude each other. */
-		while (kvh_ctl_state(ctl) != KVH_SLOT_FREE &&
-		       !kvh_slot_move(&area->slots[i], ctl, kvh_ctl_free(ctl)))
-			ctl = LOAD(area->slots[i].ctl);
-		chain_free(area, i);
+	for (uint32_t end = kvh_slots_ever(area); end > 0; end -= count) {
+		count = end < BATCH_SLOTS ? end : BATCH_SLOTS;
+		rebuild_slots(core, end - count, count, now_ns);
 	}
 	kvh_spans_settle(area);
 	KVH_CRASH_POINT(POOL_REBUILD_SETTLED);
