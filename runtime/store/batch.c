@@ -3,7 +3,7 @@
 #include "store_internal.h"
 #include "struct_bytes.h"
 
-static void preset(struct kvh_result *results, size_t count)
+void kvh_results_preset(struct kvh_result *results, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		results[i] = (struct kvh_result){.value = KVH_NO_ANSWER, .flags = KVH_RESULT_QUIET};
@@ -53,7 +53,7 @@ kvh_status kvh_call_take(struct kvh_store *store, const struct kvh_call *given,
 	return kvh_deadline_passed(store->env, own->deadline_ns) ? KVH_TIMEOUT : KVH_OK;
 }
 
-static bool is_good(enum kvh_store_op op, const struct kvh_result *result)
+bool kvh_result_good(enum kvh_store_op op, const struct kvh_result *result)
 {
 	switch (op) {
 	case KVH_OP_EXISTS:
@@ -65,13 +65,12 @@ static bool is_good(enum kvh_store_op op, const struct kvh_result *result)
 	}
 }
 
-static uint64_t good_bytes(const struct kvh_batch_call *batch_call)
+uint64_t kvh_batch_good_bytes(enum kvh_store_op op, const struct kvh_batch *batch)
 {
-	const struct kvh_batch *batch = &batch_call->batch;
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < batch->count; i++) {
-		if (is_good(batch_call->op, &batch->results[i]))
+		if (kvh_result_good(op, &batch->results[i]))
 			bytes += kvh_value_bytes(&batch->values[i]);
 	}
 	return bytes;
@@ -85,13 +84,14 @@ static void count_results(const struct kvh_batch_call *batch_call)
 	for (size_t i = 0; i < batch->count; i++) {
 		const struct kvh_result *result = &batch->results[i];
 
-		counts.good_keys += is_good(batch_call->op, result);
+		counts.good_keys += kvh_result_good(batch_call->op, result);
 		counts.no_space_keys += result->value == KVH_NO_AVAILABLE_HANDLE;
 		counts.unquiet_keys += !(result->flags & KVH_RESULT_QUIET);
 	}
 	if (batch->values)
-		counts.bytes = counts.good_keys == counts.keys ? batch_call->value_bytes
-		                                               : good_bytes(batch_call);
+		counts.bytes = counts.good_keys == counts.keys
+		                       ? batch_call->value_bytes
+		                       : kvh_batch_good_bytes(batch_call->op, batch);
 	kvh_metrics_batch(&batch_call->store->metrics, batch_call->op, &counts);
 }
 
@@ -180,7 +180,7 @@ static kvh_status run(struct kvh_batch_call *batch_call, const struct kvh_batch 
 	if (!batch || !batch->results || !count_ok(batch->count))
 		return KVH_INVALID_PARAMS;
 	batch_call->batch = *batch;
-	preset(batch->results, batch->count);
+	kvh_results_preset(batch->results, batch->count);
 	status = kvh_call_begin(&inside, batch_call->store, batch_call->op);
 	if (status)
 		return status;
@@ -229,7 +229,7 @@ static kvh_status settle(struct kvh_store *store, enum kvh_store_op op,
 
 	if (!tokens || !results || !count_ok(count))
 		return KVH_INVALID_PARAMS;
-	preset(results, count);
+	kvh_results_preset(results, count);
 	status = kvh_call_begin(&inside, store, op);
 	if (status)
 		return status;

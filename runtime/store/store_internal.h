@@ -95,6 +95,12 @@ kvh_status kvh_check_put_options(struct kvh_store *store, const struct kvh_put_o
 kvh_status kvh_refuse(struct kvh_store *store, kvh_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+void kvh_results_preset(struct kvh_result *results, size_t count);
+/* Whether a key of this operation (exists, put, get or remove) came out as it was asked for. */
+bool kvh_result_good(enum kvh_store_op op, const struct kvh_result *result);
+/* Bytes of the values of good keys; the batch has values. */
+uint64_t kvh_batch_good_bytes(enum kvh_store_op op, const struct kvh_batch *batch);
+
 /* Bytes of a value that was checked. */
 size_t kvh_value_bytes(const struct kvh_value *value);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exists, event, put: how a batch of a save gets into the store. */
 #include "base/logging.h"
+#include "store/event.h"
 #include "worker/save.h"
-
-enum { EVENT_SLICE_NS = 50 * 1000 * 1000 };
 
 void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t hash_index,
                   int32_t block_id)
@@ -30,21 +29,10 @@ void kvh_save_add(struct save_run *run, uint32_t group, uint64_t chunk, uint64_t
 kvh_status kvh_job_wait_event(struct kvh_worker *worker, struct worker_job *job,
                               kvh_deadline deadline_ns)
 {
-	const struct kvh_device *device = &worker->device;
-	kvh_status status = KVH_OK;
+	const struct kvh_call call = {
+		.struct_bytes = sizeof(call), .cancel = &job->cancel, .deadline_ns = deadline_ns};
 
-	if (!job->event)
-		return KVH_OK;
-	do {
-		kvh_deadline until_ns = kvh_deadline_after(worker->env, EVENT_SLICE_NS);
-
-		if (deadline_ns && deadline_ns < until_ns)
-			until_ns = deadline_ns;
-		if (kvh_cancel_requested(&job->cancel))
-			return KVH_CANCELLED;
-		status = device->ops->event_wait(device->ctx, job->event, until_ns);
-	} while (status == KVH_TIMEOUT && !kvh_deadline_passed(worker->env, deadline_ns));
-	return status;
+	return kvh_event_wait(worker->env, &worker->device, job->event, &call);
 }
 
 static kvh_status ask(struct save_run *run, struct worker_batch *batch)

@@ -191,6 +191,13 @@ struct kvh_cancel {
 KVH_API void kvh_cancel_request(struct kvh_cancel *cancel);
 KVH_API bool kvh_cancel_requested(const struct kvh_cancel *cancel);
 
+/* What asking a job of a worker or queue to stop came to. */
+enum kvh_cancel_outcome {
+	KVH_CANCEL_NOT_STARTED = 1, /* terminal now; its completion waits in poll */
+	KVH_CANCEL_STOPPING = 2,    /* asked; its completion will come */
+	KVH_CANCEL_ALREADY_DONE = 3 /* completed before, or never known */
+};
+
 /* NULL for the defaults: no cancel, no deadline. */
 struct kvh_call {
 	size_t struct_bytes;

@@ -317,11 +317,6 @@ KVH_API kvh_status kvh_worker_preempt(struct kvh_worker *worker, struct kvh_requ
 KVH_API kvh_status kvh_worker_finish(struct kvh_worker *worker,
                                      const struct kvh_request_id *requests, size_t count);
 
-enum kvh_cancel_outcome {
-	KVH_CANCEL_NOT_STARTED = 1, /* terminal now; its completion waits in poll */
-	KVH_CANCEL_STOPPING = 2,    /* asked; its completion will come */
-	KVH_CANCEL_ALREADY_DONE = 3 /* completed before, or never known */
-};
 /* Asks one job to stop. Any thread, returns at once. */
 KVH_API kvh_status kvh_worker_cancel(struct kvh_worker *worker, uint64_t job_id,
                                      enum kvh_cancel_outcome *outcome);
