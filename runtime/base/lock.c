@@ -3,5 +3,6 @@
 #include "base/lock.h"
 
 struct kvh_lock_role kvh_role_worker;
+struct kvh_lock_role kvh_role_queue;
 struct kvh_lock_role kvh_role_store;
 struct kvh_lock_role kvh_role_pool;

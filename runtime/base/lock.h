@@ -2,7 +2,7 @@
 /*
  * Locks by role: clang's -Wthread-safety can't name a sibling member in C, so each role of lock has
  * one dummy object here, and fields say which role guards them. Order in which locks may be taken,
- * outer first: worker, store, pool. No lock is held across a store call, a device call or a
+ * outer first: worker, queue, store, pool. No lock is held across a store call, a device call or a
  * callback.
  */
 #ifndef KVH_BASE_LOCK_H
@@ -28,6 +28,7 @@ struct KVH_ANNOTATE(capability("mutex")) kvh_lock_role {
 };
 
 extern struct kvh_lock_role kvh_role_worker; /* worker/: ledger, queues, completions */
+extern struct kvh_lock_role kvh_role_queue;  /* store/queue*: jobs and completions of a queue */
 extern struct kvh_lock_role kvh_role_store;  /* store/: regions, prefixes of a handle */
 extern struct kvh_lock_role kvh_role_pool;   /* pool/: the core's mutation lock */
 

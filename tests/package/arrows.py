@@ -43,6 +43,7 @@ HOMES = {
     r"liburing\.h": r"runtime/pool/fabric/file\.c",
     r"jansson\.h": r"runtime/cli/.*|sim/.*",
     r"xxhash\.h": r"runtime/.*",
+    r"sys/eventfd\.h": r"runtime/base/eventfd\.c",
     r"pthread\.h|threads\.h": r"runtime/base/env_posix\.c|runtime/pool/local/shm_lock\.c",
 }
 LIBC = re.compile(

@@ -6,6 +6,7 @@
 #include "device.h"
 #include "env.h"
 #include "log.h"
+#include "queue.h"
 #include "status.h"
 #include "store.h"
 #include "store_ops.h"
