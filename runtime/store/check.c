@@ -27,10 +27,8 @@ kvh_status kvh_refuse(struct kvh_store *store, kvh_status status, const char *fo
 }
 
 static kvh_status refuse_key(struct kvh_store *store, const char *call_name, size_t index,
-                             const struct kvh_key *key)
+                             const struct kvh_key *key, const struct kvh_prefix_entry *entry)
 {
-	const struct kvh_prefix_entry *entry = kvh_prefix_by_id(&store->prefixes, key->prefix_id);
-
 	if (!entry)
 		return kvh_refuse(store, KVH_INVALID_PARAMS,
 		                  "%s: key %zu: no prefix %u was interned", call_name, index,
@@ -44,6 +42,15 @@ static kvh_status refuse_key(struct kvh_store *store, const char *call_name, siz
 	                  KVH_KEY_HASH_BYTES_MAX);
 }
 
+kvh_status kvh_check_key(struct kvh_store *store, const char *call_name, const struct kvh_key *key,
+                         const struct kvh_prefix_entry *entry)
+{
+	bool fits = entry && key->hash_bytes >= 1 && key->hash_bytes <= KVH_KEY_HASH_BYTES_MAX &&
+	            (!entry->hash_bytes || key->hash_bytes == entry->hash_bytes);
+
+	return fits && key->hash ? KVH_OK : refuse_key(store, call_name, 0, key, entry);
+}
+
 kvh_status kvh_check_keys(struct kvh_store *store, const char *call_name,
                           const struct kvh_key *keys, size_t count)
 {
@@ -51,22 +58,21 @@ kvh_status kvh_check_keys(struct kvh_store *store, const char *call_name,
 	uint32_t prefix_id = KVH_PREFIXES_MAX;
 	uint32_t bytes_min = 0;
 	uint32_t bytes_max = 0;
+	const struct kvh_prefix_entry *entry = NULL;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct kvh_key *key = &keys[i];
 
 		if (key->prefix_id != prefix_id) {
-			const struct kvh_prefix_entry *entry =
-				kvh_prefix_by_id(&store->prefixes, key->prefix_id);
-
+			entry = kvh_prefix_by_id(&store->prefixes, key->prefix_id);
 			if (!entry)
-				return refuse_key(store, call_name, i, key);
+				return refuse_key(store, call_name, i, key, NULL);
 			prefix_id = key->prefix_id;
 			bytes_min = entry->hash_bytes ? entry->hash_bytes : 1;
 			bytes_max = entry->hash_bytes ? entry->hash_bytes : KVH_KEY_HASH_BYTES_MAX;
 		}
 		if (!key->hash || key->hash_bytes < bytes_min || key->hash_bytes > bytes_max)
-			return refuse_key(store, call_name, i, key);
+			return refuse_key(store, call_name, i, key, entry);
 	}
 	return KVH_OK;
 }

@@ -20,6 +20,7 @@ static const enum kvh_fault_point call_points[KVH_OP_COUNT] = {
 	[KVH_OP_TIERS] = KVH_FAULT_STORE_TIERS,
 	[KVH_OP_TAKE_EVICTED] = KVH_FAULT_STORE_TAKE_EVICTED,
 	[KVH_OP_QUIESCE] = KVH_FAULT_STORE_QUIESCE,
+	[KVH_OP_LIST] = KVH_FAULT_STORE_LIST,
 };
 
 static const struct {

@@ -87,6 +87,21 @@ static kvh_status no_stats(void *self, struct kvh_store_stats *stats)
 	return KVH_NOT_SUPPORTED;
 }
 
+static kvh_status no_list(void *self, const struct kvh_list *list, uint64_t *cursor, size_t *count,
+                          const struct kvh_call *call)
+{
+	(void)self, (void)list, (void)cursor, (void)count, (void)call;
+	return KVH_NOT_SUPPORTED;
+}
+
+/* Nobody but this handle interns. */
+static kvh_status no_prefix_at(void *self, uint32_t prefix_id, char *text,
+                               struct kvh_prefix *prefix)
+{
+	(void)self, (void)prefix_id, (void)text, (void)prefix;
+	return KVH_OBJECT_NOT_FOUND;
+}
+
 static void no_close(void *self)
 {
 	(void)self;
@@ -111,6 +126,8 @@ static const struct kvh_store_ops absent = {
 	.quiesce = no_quiesce,
 	.stats = no_stats,
 	.close = no_close,
+	.list = no_list,
+	.prefix_at = no_prefix_at,
 };
 
 #define FILL(member)                                                                               \
@@ -138,4 +155,6 @@ void kvh_store_ops_fill(struct kvh_store_ops *ops)
 	FILL(quiesce);
 	FILL(stats);
 	FILL(close);
+	FILL(list);
+	FILL(prefix_at);
 }

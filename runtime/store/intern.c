@@ -28,6 +28,39 @@ static kvh_status remember(struct kvh_store *store, const struct kvh_prefix *pre
 	return KVH_OK;
 }
 
+/* What the backend tells may come from a damaged area: it has to be a prefix (S-15). */
+static kvh_status ask(struct kvh_store *store, uint32_t prefix_id)
+{
+	struct kvh_prefix prefix = {.struct_bytes = sizeof(prefix)};
+	char text[KVH_PREFIX_TEXT_BYTES_MAX];
+	kvh_status status = store->ops.prefix_at(store->self, prefix_id, text, &prefix);
+
+	if (status)
+		return status;
+	if (prefix.text != text || prefix.identity_bytes || kvh_prefix_check(&prefix, NULL))
+		return KVH_OBJECT_NOT_FOUND;
+	kvh_store_lock(store);
+	if (!kvh_prefix_by_id(&store->learned, prefix_id))
+		status = kvh_prefix_add(&store->learned, &prefix, prefix_id);
+	kvh_store_unlock(store);
+	return status;
+}
+
+kvh_status kvh_prefix_learn(struct kvh_store *store, uint32_t prefix_id,
+                            const struct kvh_prefix_entry **entry)
+{
+	kvh_status status = KVH_OK;
+
+	if (prefix_id >= KVH_PREFIXES_MAX)
+		return KVH_OBJECT_NOT_FOUND;
+	*entry = kvh_prefix_by_id(&store->prefixes, prefix_id);
+	if (!*entry && !kvh_prefix_by_id(&store->learned, prefix_id))
+		status = ask(store, prefix_id);
+	if (!*entry)
+		*entry = kvh_prefix_by_id(&store->learned, prefix_id);
+	return status;
+}
+
 /* Lengths are part of what an id means to this handle, so they can't change afterwards. */
 static kvh_status check_known(struct kvh_store *store, const struct kvh_prefix *prefix,
                               struct kvh_error *error)

@@ -17,16 +17,29 @@ static void add_hex(struct kvh_text *out, const uint8_t *data, size_t bytes)
 	}
 }
 
-static kvh_status key_text(struct kvh_store *store, const struct kvh_key *key, struct kvh_text *out)
+static kvh_status add_key(struct kvh_store *store, const struct kvh_key *key, struct kvh_text *out)
 {
-	const struct kvh_prefix_entry *entry;
-	kvh_status status = kvh_check_keys(store, "key_text", key, 1);
+	const struct kvh_prefix_entry *entry = NULL;
+	kvh_status status = kvh_prefix_learn(store, key->prefix_id, &entry);
+
+	if (status && status != KVH_OBJECT_NOT_FOUND)
+		return status;
+	status = kvh_check_key(store, "key_text", key, entry);
+	if (status)
+		return status;
+	kvh_text_add(out, entry->bytes, entry->text_bytes);
+	add_hex(out, key->hash, key->hash_bytes);
+	return KVH_OK;
+}
+
+static kvh_status add_prefix(struct kvh_store *store, uint32_t prefix_id, struct kvh_text *out)
+{
+	const struct kvh_prefix_entry *entry = NULL;
+	kvh_status status = kvh_prefix_learn(store, prefix_id, &entry);
 
 	if (status)
 		return status;
-	entry = kvh_prefix_by_id(&store->prefixes, key->prefix_id);
 	kvh_text_add(out, entry->bytes, entry->text_bytes);
-	add_hex(out, key->hash, key->hash_bytes);
 	return KVH_OK;
 }
 
@@ -43,7 +56,27 @@ kvh_status kvh_store_key_text(struct kvh_store *store, const struct kvh_key *key
 	if (status)
 		return status;
 	kvh_text_init(&out, text, capacity);
-	status = key_text(store, key, &out);
+	status = add_key(store, key, &out);
+	if (status == KVH_OK)
+		status = kvh_text_end(&out, needed_bytes);
+	kvh_store_leave(store, phase);
+	return status;
+}
+
+kvh_status kvh_store_prefix_text(struct kvh_store *store, uint32_t prefix_id, char *text,
+                                 size_t capacity, size_t *needed_bytes)
+{
+	struct kvh_text out;
+	unsigned phase;
+	kvh_status status;
+
+	if (!text && capacity)
+		return KVH_INVALID_PARAMS;
+	status = kvh_store_enter(store, &phase);
+	if (status)
+		return status;
+	kvh_text_init(&out, text, capacity);
+	status = add_prefix(store, prefix_id, &out);
 	if (status == KVH_OK)
 		status = kvh_text_end(&out, needed_bytes);
 	kvh_store_leave(store, phase);

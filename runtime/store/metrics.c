@@ -21,6 +21,7 @@ static const char *const op_names[KVH_OP_COUNT] = {
 	[KVH_OP_TIERS] = "tiers",
 	[KVH_OP_TAKE_EVICTED] = "take_evicted",
 	[KVH_OP_QUIESCE] = "quiesce",
+	[KVH_OP_LIST] = "list",
 };
 
 const char *kvh_store_op_name(enum kvh_store_op op)

@@ -21,6 +21,7 @@ enum kvh_store_op {
 	KVH_OP_TIERS,
 	KVH_OP_TAKE_EVICTED,
 	KVH_OP_QUIESCE,
+	KVH_OP_LIST,
 	KVH_OP_COUNT
 };
 

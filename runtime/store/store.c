@@ -111,6 +111,7 @@ static void destroy(struct kvh_store *store)
 
 	kvh_regions_fini(store);
 	kvh_prefix_table_fini(&store->prefixes);
+	kvh_prefix_table_fini(&store->learned);
 	if (store->left)
 		env->ops->cond_destroy(env->ctx, store->left);
 	if (store->lock)

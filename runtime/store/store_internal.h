@@ -35,6 +35,7 @@ struct kvh_store {
 	struct kvh_gate gate;
 	struct kvh_store_metrics metrics;
 	struct kvh_prefix_table prefixes;           /* added to under lock */
+	struct kvh_prefix_table learned;            /* of others; no identity; likewise */
 	_Atomic(struct kvh_region_table *) regions; /* replaced under lock */
 	struct kvh_region_table *retired KVH_GUARDED_BY(kvh_role_store);
 	kvh_region_id next_region_id KVH_GUARDED_BY(kvh_role_store);
@@ -86,6 +87,9 @@ void kvh_regions_fini(struct kvh_store *store);
  */
 kvh_status kvh_check_keys(struct kvh_store *store, const char *call_name,
                           const struct kvh_key *keys, size_t count);
+/* One key, whose prefix entry (NULL: unknown) need not be of this handle. */
+kvh_status kvh_check_key(struct kvh_store *store, const char *call_name, const struct kvh_key *key,
+                         const struct kvh_prefix_entry *entry);
 /* *bytes: the sum over the values. */
 kvh_status kvh_check_values(struct kvh_store *store, const char *call_name,
                             const struct kvh_value *values, size_t count, uint64_t *bytes);
@@ -100,6 +104,12 @@ void kvh_results_preset(struct kvh_result *results, size_t count);
 bool kvh_result_good(enum kvh_store_op op, const struct kvh_result *result);
 /* Bytes of the values of good keys; the batch has values. */
 uint64_t kvh_batch_good_bytes(enum kvh_store_op op, const struct kvh_batch *batch);
+/*
+ * What this handle or, without its identity, anybody else has interned under this id.
+ * KVH_OBJECT_NOT_FOUND: nobody has. KVH_NO_MEMORY, or what the backend answers.
+ */
+kvh_status kvh_prefix_learn(struct kvh_store *store, uint32_t prefix_id,
+                            const struct kvh_prefix_entry **entry);
 
 /* Bytes of a value that was checked. */
 size_t kvh_value_bytes(const struct kvh_value *value);

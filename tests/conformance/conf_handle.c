@@ -72,6 +72,14 @@ static void what_caps_deny_is_refused_and_what_they_claim_works(void **state)
 	                                 .replicas = (uint32_t)conf->caps.replicas_max + 1};
 	struct kvh_result result = {0};
 	kvh_status no = KVH_NOT_SUPPORTED;
+	uint8_t hashes[KVH_KEY_HASH_BYTES_MAX];
+	struct kvh_listed object;
+	const struct kvh_list list = {.struct_bytes = sizeof(list),
+	                              .objects = &object,
+	                              .capacity = 1,
+	                              .hashes = hashes,
+	                              .hashes_bytes = sizeof(hashes)};
+	uint64_t cursor = 0;
 	struct kvh_evicted_key evicted;
 	enum kvh_tier tier;
 	struct conf_key key;
@@ -89,6 +97,8 @@ static void what_caps_deny_is_refused_and_what_they_claim_works(void **state)
 	                 conf->caps.tiers ? 0 : no);
 	assert_int_equal(kvh_store_take_evicted(conf->store, &evicted, 1, &count, &lost),
 	                 conf->caps.evicted ? 0 : no);
+	assert_int_equal(kvh_store_list(conf->store, &list, &cursor, &count, NULL),
+	                 conf->caps.list ? 0 : no);
 	if (conf->caps.hold)
 		assert_int_equal(kvh_store_abort(conf->store, &token, 1, &result), KVH_OK);
 	else

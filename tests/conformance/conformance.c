@@ -113,8 +113,8 @@ int conf_teardown(void **state)
 int conf_main(const struct conf_subject *of, int argc, char **argv)
 {
 	static const struct conf_group *const groups[] = {
-		&conf_data_group, &conf_keys_group,   &conf_space_group,   &conf_order_group,
-		&conf_hold_group, &conf_handle_group, &conf_threads_group,
+		&conf_data_group, &conf_keys_group,   &conf_space_group, &conf_order_group,
+		&conf_hold_group, &conf_handle_group, &conf_list_group,  &conf_threads_group,
 	};
 	struct CMUnitTest tests[128];
 	size_t count = 0;

@@ -104,6 +104,7 @@ extern const struct conf_group conf_order_group;
 extern const struct conf_group conf_hold_group;
 extern const struct conf_group conf_threads_group;
 extern const struct conf_group conf_handle_group;
+extern const struct conf_group conf_list_group;
 
 #define CONF_GROUP(name, tests_array)                                                              \
 	const struct conf_group name = {tests_array, sizeof(tests_array) / sizeof((tests_array)[0])}

@@ -67,6 +67,16 @@ static const struct mutant_case mutant_cases[] = {
 	MUTANT(CLAIMS_HOLD, "what_caps_deny_is_refused_and_what_they_claim_works"),
 	MUTANT(PUBLISHES_BEFORE_COPY, "writers_of_one_key_leave_the_bytes_of_one"),
 	MUTANT(COUNTS_NOTHING, "counts_say_what_happened"),
+	MUTANT(LIST_ENDS_EARLY, "what_was_put_is_listed_once"),
+	MUTANT(LIST_REPEATS, "what_was_put_is_listed_once"),
+	MUTANT(LIST_CUTS_HASHES, "keys_of_every_length_are_listed_whole"),
+	MUTANT(LIST_FORGETS_PREFIX, "a_listed_key_has_the_text_of_its_own_prefix"),
+	MUTANT(LIST_ROUNDS_BYTES, "what_was_put_is_listed_once"),
+	MUTANT(LIST_SHOWS_HELD, "only_what_a_get_would_find_is_listed"),
+	MUTANT(LIST_SHOWS_EXPIRED, "only_what_a_get_would_find_is_listed"),
+	MUTANT(LIST_TOUCHES, "being_listed_protects_nobody"),
+	MUTANT(LIST_FORGETS_OPTIONS, "a_list_says_how_an_object_was_put"),
+	MUTANT(LIST_LOSES_PLACE, "changes_between_two_pages_hide_nobody_else"),
 };
 
 enum { MUTANT_CASE_COUNT = sizeof(mutant_cases) / sizeof(mutant_cases[0]) };

@@ -464,6 +464,7 @@ static void ref_caps(void *self, struct kvh_store_caps *caps)
 		.lifecycle = true,
 		.tiers = true,
 		.evicted = true,
+		.list = true,
 		.capacity_bytes = ref->capacity_bytes,
 		.replicas_max = 1,
 	};
@@ -500,6 +501,7 @@ static const struct kvh_store_ops reference_ops = {
 	.quiesce = ref_quiesce,
 	.stats = ref_stats,
 	.close = ref_close,
+	.list = reference_list,
 };
 
 kvh_status reference_open(uint64_t capacity_bytes, enum mutant mutant,

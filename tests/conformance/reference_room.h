@@ -48,6 +48,10 @@ static inline uint64_t reference_rounded(size_t bytes)
 	return (bytes + ROUND_BYTES - 1) / ROUND_BYTES * ROUND_BYTES;
 }
 
+/* The list operation of a store (reference_list.c); takes the lock. */
+kvh_status reference_list(void *self, const struct kvh_list *list, uint64_t *cursor, size_t *count,
+                          const struct kvh_call *call);
+
 /* All with the lock held. */
 size_t reference_make_key(const struct reference *ref, const struct kvh_key *key,
                           unsigned char out[4 + KVH_KEY_HASH_BYTES_MAX]);

@@ -284,6 +284,64 @@ struct kvh_evicted_key {
 KVH_API kvh_status kvh_store_take_evicted(struct kvh_store *store, struct kvh_evicted_key *keys,
                                           size_t capacity, size_t *count, bool *lost);
 
+enum {
+	KVH_LIST_VERIFY = 1u << 0 /* compare payloads with the checksums that the store keeps */
+};
+
+enum {
+	KVH_LISTED_LIFECYCLE_GROUP = 1u << 0, /* it was put with KVH_PUT_LIFECYCLE_GROUP */
+	/*
+	 * Its own record is damaged: no get finds it, and key and bytes may be wrong. Told with
+	 * KVH_LIST_VERIFY only; key.hash_bytes 0: not even the key can be told.
+	 */
+	KVH_LISTED_BAD_RECORD = 1u << 1
+};
+
+/* A committed object. */
+struct kvh_listed {
+	/*
+	 * hash lies in the list's hashes. A prefix that this handle has not interned still has its
+	 * text (kvh_store_key_text); the other calls refuse it, as its identity was never compared.
+	 */
+	struct kvh_key key;
+	uint64_t bytes;
+	uint64_t uses_since;     /* of any object since its own last use; the most goes first */
+	uint64_t keep_seconds;   /* left; 0: none */
+	uint64_t expire_seconds; /* left; 0: never */
+	uint32_t priority;
+	uint32_t flags;
+	/*
+	 * KVH_OK: its record and, with KVH_LIST_VERIFY, its payload are right. KVH_NOT_SUPPORTED:
+	 * asked to verify, but the store keeps no checksums and only the record was checked.
+	 * KVH_CHECKSUM_MISMATCH: damaged.
+	 */
+	kvh_status status;
+	uint32_t reserved;
+};
+
+/* Where a list goes. All borrowed for the call. */
+struct kvh_list {
+	size_t struct_bytes;
+	uint32_t flags; /* KVH_LIST_* */
+	uint32_t reserved;
+	struct kvh_listed *objects; /* capacity entries */
+	size_t capacity;            /* at most KVH_BATCH_KEYS_MAX */
+	uint8_t *hashes;            /* hashes_bytes for the keys' hashes */
+	size_t hashes_bytes;        /* KVH_KEY_HASH_BYTES_MAX at least */
+};
+
+/*
+ * Lists committed objects from *cursor on (0: from the start), in the store's own order, and moves
+ * *cursor behind them; it comes back as 0 when there are no more. *count may be 0 before that. What
+ * is put or removed between two calls may be listed or not; nothing is listed twice, unless it was
+ * removed and put again. Being listed is no use of an object. No lock is held while payloads are
+ * compared; an object can't be evicted or removed during its own comparison. Any thread. A deadline
+ * or cancel that strikes on the way ends the call with KVH_OK and what was listed until then.
+ * KVH_NOT_SUPPORTED: caps.list is false.
+ */
+KVH_API kvh_status kvh_store_list(struct kvh_store *store, const struct kvh_list *list,
+                                  uint64_t *cursor, size_t *count, const struct kvh_call *call);
+
 /*
  * Waits until no byte moves for any call that returned before this one began (what D-23 calls
  * confirmed), to the deadline. KVH_TIMEOUT: some may still move.
@@ -296,6 +354,7 @@ struct kvh_store_caps {
 	bool lifecycle; /* KVH_PUT_LIFECYCLE_GROUP works */
 	bool tiers;     /* kvh_store_tiers works */
 	bool evicted;   /* kvh_store_take_evicted works */
+	bool list;      /* kvh_store_list works */
 	/* After cancel or a deadline no byte moves once these have passed; < 0: unbounded. */
 	int64_t stop_ms_max;
 	uint64_t capacity_bytes;
@@ -325,9 +384,16 @@ KVH_API kvh_status kvh_store_get_stats(struct kvh_store *store, struct kvh_store
 KVH_API kvh_status kvh_store_stats_text(struct kvh_store *store, char *text, size_t capacity,
                                         size_t *needed_bytes);
 
-/* The text form of a key, for people and text stores; its inverse finds a known prefix. */
+/*
+ * The text form of a key, for people and text stores; its inverse finds a known prefix. Prefixes
+ * that only others of the store have interned will do, so that listed and evicted keys have a text
+ * (of evicted ones those of up to 32 bytes).
+ */
 KVH_API kvh_status kvh_store_key_text(struct kvh_store *store, const struct kvh_key *key,
                                       char *text, size_t capacity, size_t *needed_bytes);
+/* The part of it that all keys of a prefix share. KVH_OBJECT_NOT_FOUND: nobody interned that id. */
+KVH_API kvh_status kvh_store_prefix_text(struct kvh_store *store, uint32_t prefix_id, char *text,
+                                         size_t capacity, size_t *needed_bytes);
 /*
  * hash: capacity bytes for the key's bytes; key->hash points there. Text without its final 0. Where
  * several identities share the prefix text, the one with the highest id is found.

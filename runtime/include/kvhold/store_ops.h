@@ -68,6 +68,20 @@ struct kvh_store_ops {
 	kvh_status (*stats)(void *self, struct kvh_store_stats *stats);
 	/* No call runs any more. Always succeeds. */
 	void (*close)(void *self);
+
+	/*
+	 * As kvh_store_list, with *count 0 before. Writes no entry behind *count and no hash
+	 * outside of list->hashes.
+	 */
+	kvh_status (*list)(void *self, const struct kvh_list *list, uint64_t *cursor, size_t *count,
+	                   const struct kvh_call *call);
+	/*
+	 * What anybody interned under this id. text: KVH_PREFIX_TEXT_BYTES_MAX bytes, copied into;
+	 * prefix->text points there. Tells all but identity and quota. KVH_OBJECT_NOT_FOUND: there
+	 * is no such prefix. Stores of one process need none: it is asked for unknown ids alone.
+	 */
+	kvh_status (*prefix_at)(void *self, uint32_t prefix_id, char *text,
+	                        struct kvh_prefix *prefix);
 };
 
 /* Puts "not supported" answers where ops has NULL. */

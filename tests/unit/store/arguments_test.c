@@ -361,6 +361,23 @@ static void put_options_in_range_arrive(void **state)
 	assert_null(scripted->last_put.tokens);
 }
 
+/* One page of one object; the cursor stays where it is. */
+static kvh_status list_one(struct scripted *scripted, uint32_t flags, size_t *count)
+{
+	static uint8_t hashes[KVH_KEY_HASH_BYTES_MAX];
+	struct kvh_listed object;
+	const struct kvh_list list = {.struct_bytes = sizeof(list),
+	                              .flags = flags,
+	                              .objects = &object,
+	                              .capacity = 1,
+	                              .hashes = hashes,
+	                              .hashes_bytes = sizeof(hashes)};
+	uint64_t cursor = 0;
+
+	scripted->listed.key.hash = hashes;
+	return kvh_store_list(scripted->store, &list, &cursor, count, NULL);
+}
+
 /* proves: D-22 */
 static void what_the_store_can_not_do_is_not_asked_of_it(void **state)
 {
@@ -390,6 +407,7 @@ static void what_the_store_can_not_do_is_not_asked_of_it(void **state)
 	                 KVH_NOT_SUPPORTED);
 	assert_int_equal(kvh_store_take_evicted(poor->store, &evicted, 1, &count, &lost),
 	                 KVH_NOT_SUPPORTED);
+	assert_int_equal(list_one(poor, 0, &count), KVH_NOT_SUPPORTED);
 	assert_int_equal(scripted_calls(poor), 0);
 	assert_int_equal(kvh_store_close(poor->store, 0), KVH_OK);
 	free(poor);

@@ -72,12 +72,20 @@ static void a_whole_call_can_fail_before_anything_is_done(void **state)
 		"store/exists",       "store/put",     "store/get",      "store/remove",
 		"store/commit",       "store/abort",   "store/clear",    "store/tiers",
 		"store/take_evicted", "store/quiesce", "store/register", "store/unregister",
-		"store/prefix",
+		"store/prefix",       "store/list",
 	};
 	struct scripted *scripted = *state;
 	struct kvh_store *store = scripted->store;
 	const struct kvh_prefix prefix = {
 		.struct_bytes = sizeof(prefix), .text = "z@", .text_bytes = 2};
+	uint8_t hashes[KVH_KEY_HASH_BYTES_MAX];
+	struct kvh_listed object;
+	const struct kvh_list list = {.struct_bytes = sizeof(list),
+	                              .objects = &object,
+	                              .capacity = 1,
+	                              .hashes = hashes,
+	                              .hashes_bytes = sizeof(hashes)};
+	uint64_t cursor = 0;
 	struct kvh_evicted_key evicted;
 	struct kvh_token token;
 	enum kvh_tier tier;
@@ -103,6 +111,7 @@ static void a_whole_call_can_fail_before_anything_is_done(void **state)
 		status[9] = kvh_store_quiesce(store, 0);
 		status[10] = kvh_store_register(store, memory, 8, 1, &region, NULL);
 		status[12] = kvh_store_prefix(store, &prefix, &id, NULL);
+		status[13] = kvh_store_list(store, &list, &cursor, &count, NULL);
 		if (status[10])
 			assert_int_equal(kvh_store_register(store, memory, 8, 1, &region, NULL),
 			                 KVH_OK);

@@ -129,6 +129,34 @@ static kvh_status s_quiesce(void *self, kvh_deadline deadline_ns)
 	return ((struct scripted *)self)->answer;
 }
 
+static kvh_status s_list(void *self, const struct kvh_list *list, uint64_t *cursor, size_t *count,
+                         const struct kvh_call *call)
+{
+	struct scripted *scripted = self;
+
+	(void)call;
+	enter(self);
+	list->objects[0] = scripted->listed;
+	*count = scripted->listed_count;
+	*cursor += 5;
+	return scripted->answer;
+}
+
+static kvh_status s_prefix_at(void *self, uint32_t prefix_id, char *text, struct kvh_prefix *prefix)
+{
+	const struct scripted *scripted = self;
+
+	enter(self);
+	if (prefix_id != 7 || !scripted->told.text)
+		return KVH_OBJECT_NOT_FOUND;
+	*prefix = scripted->told;
+	if (scripted->text_elsewhere)
+		return KVH_OK;
+	memcpy(text, prefix->text, prefix->text_bytes);
+	prefix->text = text;
+	return KVH_OK;
+}
+
 static kvh_status s_stats(void *self, struct kvh_store_stats *stats)
 {
 	(void)self;
@@ -163,6 +191,8 @@ const struct kvh_store_ops *scripted_ops(void)
 		.quiesce = s_quiesce,
 		.stats = s_stats,
 		.close = s_close,
+		.list = s_list,
+		.prefix_at = s_prefix_at,
 	};
 
 	return &ops;
@@ -190,6 +220,7 @@ struct scripted *scripted_new(void)
 		.lifecycle = true,
 		.tiers = true,
 		.evicted = true,
+		.list = true,
 		.replicas_max = 2,
 	};
 	return scripted;

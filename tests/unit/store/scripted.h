@@ -25,9 +25,14 @@ struct scripted {
 	uint32_t closed;
 	kvh_status answer;    /* of every call */
 	size_t evicted_count; /* that take_evicted claims to have written */
-	int64_t value;        /* of every result */
-	uint32_t hold;        /* atomic; calls wait while it is set */
-	uint32_t inside;      /* atomic; calls that wait */
+	size_t listed_count;  /* that list claims to have written */
+	/* What list writes, and what prefix_at tells of id 7; text NULL: nobody interned it. */
+	struct kvh_listed listed;
+	struct kvh_prefix told;
+	bool text_elsewhere; /* then not where prefix_at was told to copy it */
+	int64_t value;       /* of every result */
+	uint32_t hold;       /* atomic; calls wait while it is set */
+	uint32_t inside;     /* atomic; calls that wait */
 	uint32_t next_prefix_id;
 	bool many_threads; /* then nothing of the last call is kept */
 	size_t last_count; /* keys of the last batch */
