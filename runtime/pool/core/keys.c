@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "pool/core/prefixes.h"
+#include "pool/core/spans.h"
 
 enum {
 	STORED_BYTES = 32,
@@ -72,11 +74,18 @@ static void slot_bytes(const struct kvh_slot *slot, unsigned char bytes[STORED_B
 	}
 }
 
+/* Bounded: a damaged record may name any prefix (S-15). */
+static uint32_t slot_hash_bytes(const struct kvh_area *area, const struct kvh_slot *slot)
+{
+	uint32_t prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed);
+
+	return prefix_id < KVH_PREFIXES_MAX ? prefix_hash_bytes(area, prefix_id) : 0;
+}
+
 static bool is_digest(const struct kvh_area *area, const struct kvh_slot *slot,
                       const unsigned char bytes[STORED_BYTES])
 {
-	uint32_t prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed);
-	uint32_t hash_bytes = prefix_hash_bytes(area, prefix_id);
+	uint32_t hash_bytes = slot_hash_bytes(area, slot);
 
 	return hash_bytes ? hash_bytes > STORED_BYTES : bytes[LENGTH_AT] == ANY_DIGEST;
 }
@@ -107,6 +116,53 @@ bool kvh_slot_has_text(const struct kvh_area *area, const struct kvh_slot *slot,
 	return !key->text_bytes || memcmp(slot_text(area, slot), key->text, key->text_bytes) == 0;
 }
 
+bool kvh_slot_is_good(const struct kvh_area *area, const struct kvh_slot *slot, uint64_t ctl)
+{
+	uint64_t bytes = atomic_load_explicit(&slot->length_bytes, memory_order_relaxed);
+	uint32_t unit = atomic_load_explicit(&slot->extent_unit, memory_order_relaxed);
+	uint32_t units;
+
+	if (atomic_load_explicit(&slot->check, memory_order_relaxed) !=
+	            kvh_slot_check(slot, kvh_ctl_generation(ctl)) ||
+	    atomic_load_explicit(&slot->prefix_id, memory_order_relaxed) >=
+	            kvh_prefixes_count(area) ||
+	    kvh_slot_text_bytes(area, slot) > KVH_KEY_HASH_BYTES_MAX)
+		return false;
+	units = kvh_units_of(area, bytes + kvh_slot_text_bytes(area, slot));
+	return units <= area->geometry.unit_count && unit <= area->geometry.unit_count - units;
+}
+
+/* Up to 32 bytes as they stand in the slot; bounded, whatever the lengths say (S-15). */
+static uint32_t raw_hash(const struct kvh_area *area, const struct kvh_slot *slot,
+                         const unsigned char bytes[STORED_BYTES], uint8_t *hash)
+{
+	uint32_t hash_bytes = slot_hash_bytes(area, slot);
+	uint32_t limit = hash_bytes ? STORED_BYTES : ANY_RAW_BYTES_MAX;
+
+	if (hash_bytes == 0)
+		hash_bytes = bytes[LENGTH_AT];
+	if (hash_bytes > limit)
+		hash_bytes = limit;
+	memcpy(hash, bytes, hash_bytes);
+	return hash_bytes;
+}
+
+uint32_t kvh_slot_hash(const struct kvh_area *area, const struct kvh_slot *slot,
+                       uint8_t hash[KVH_KEY_HASH_BYTES_MAX])
+{
+	unsigned char bytes[STORED_BYTES];
+	uint32_t text_bytes;
+
+	slot_bytes(slot, bytes);
+	if (!is_digest(area, slot, bytes))
+		return raw_hash(area, slot, bytes, hash);
+	memcpy(&text_bytes, bytes + DIGEST_BYTES, sizeof(text_bytes));
+	if (text_bytes > KVH_KEY_HASH_BYTES_MAX)
+		text_bytes = KVH_KEY_HASH_BYTES_MAX;
+	memcpy(hash, slot_text(area, slot), text_bytes);
+	return text_bytes;
+}
+
 void kvh_slot_key(const struct kvh_area *area, const struct kvh_slot *slot,
                   struct kvh_evicted_key *key)
 {
@@ -116,18 +172,11 @@ void kvh_slot_key(const struct kvh_area *area, const struct kvh_slot *slot,
 	slot_bytes(slot, bytes);
 	*key = (struct kvh_evicted_key){
 		.prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed)};
-	key->hash_bytes = prefix_hash_bytes(area, key->prefix_id);
-	if (text_bytes) {
-		key->hash_bytes = text_bytes;
-		if (text_bytes <= STORED_BYTES)
-			memcpy(key->hash, slot_text(area, slot), text_bytes);
-		else
-			memcpy(key->hash, bytes, DIGEST_BYTES);
-		return;
-	}
-	if (key->hash_bytes == 0) {
-		key->hash_bytes = bytes[LENGTH_AT];
-		bytes[LENGTH_AT] = 0;
-	}
-	memcpy(key->hash, bytes, key->hash_bytes);
+	key->hash_bytes = text_bytes;
+	if (!text_bytes)
+		key->hash_bytes = raw_hash(area, slot, bytes, key->hash);
+	else if (text_bytes <= STORED_BYTES)
+		memcpy(key->hash, slot_text(area, slot), text_bytes);
+	else
+		memcpy(key->hash, bytes, DIGEST_BYTES);
 }

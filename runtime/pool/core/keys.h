@@ -19,6 +19,11 @@ uint64_t kvh_stored_hash(const struct kvh_area *area, const uint64_t word[KVH_ST
                          uint32_t prefix_id, uint64_t hash_mask);
 /* Bytes of key text after the payload of this slot, 0 for short keys. */
 uint32_t kvh_slot_text_bytes(const struct kvh_area *area, const struct kvh_slot *slot);
+/* Whether the fields of a slot in use can be believed, extent and text in bounds (S-15). */
+bool kvh_slot_is_good(const struct kvh_area *area, const struct kvh_slot *slot, uint64_t ctl);
+/* The whole key's bytes; how many. Of a good slot whose payload is safe from reuse. */
+uint32_t kvh_slot_hash(const struct kvh_area *area, const struct kvh_slot *slot,
+                       uint8_t hash[KVH_KEY_HASH_BYTES_MAX]);
 /* The slot's payload must be safe from reuse (pinned or lock held). True for short keys. */
 bool kvh_slot_has_text(const struct kvh_area *area, const struct kvh_slot *slot,
                        const struct kvh_stored_key *key);

@@ -160,6 +160,28 @@ static bool record_is_good(const struct kvh_prefix_record *record)
 	       record->checksum == record_checksum(record);
 }
 
+bool kvh_prefix_record_read(const struct kvh_area *area, uint32_t id, char *text,
+                            struct kvh_prefix *prefix)
+{
+	struct kvh_prefix_record copy;
+
+	if (id >= kvh_prefixes_count(area))
+		return false;
+	/* What is checked is what is told, whatever happens to the area meanwhile. */
+	memset(&copy, 0, sizeof(copy));
+	memcpy(&copy.checksum, &area->fixed->prefixes[id].checksum,
+	       sizeof(copy) - offsetof(struct kvh_prefix_record, checksum));
+	if (!record_is_good(&copy))
+		return false;
+	memcpy(text, copy.body, copy.text_bytes);
+	*prefix = (struct kvh_prefix){.struct_bytes = sizeof(*prefix),
+	                              .text = text,
+	                              .text_bytes = copy.text_bytes,
+	                              .family_bytes = copy.family_bytes,
+	                              .hash_bytes = copy.hash_bytes};
+	return true;
+}
+
 void kvh_prefixes_reset(struct kvh_area *area)
 {
 	uint32_t count = kvh_prefixes_count(area);

@@ -26,6 +26,13 @@ bool kvh_prefix_agrees(const struct kvh_area *area, uint32_t id, const struct kv
 uint32_t kvh_prefix_record_append(struct kvh_area *area, const struct kvh_prefix *prefix)
 	KVH_REQUIRES(kvh_role_pool);
 
+/*
+ * What a prefix is, less identity and quota; text: KVH_PREFIX_TEXT_BYTES_MAX bytes, where
+ * prefix->text then points. False: no such id, or a damaged record (S-15). Any thread.
+ */
+bool kvh_prefix_record_read(const struct kvh_area *area, uint32_t id, char *text,
+                            struct kvh_prefix *prefix);
+
 /* The next prefix of the same family; begin with the first. KVH_NONE: no more. Lock held. */
 uint32_t kvh_prefix_family_first(const struct kvh_area *area, uint32_t id);
 uint32_t kvh_prefix_family_next(const struct kvh_area *area, uint32_t id);

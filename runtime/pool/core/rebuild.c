@@ -51,21 +51,6 @@ static void reset_derived(struct kvh_core *core) KVH_REQUIRES(kvh_role_pool)
 			STORE(area->fixed->sessions[i].reserved_slots, 0);
 }
 
-/* Whether the fields of a slot in use can be believed, extent and text in bounds (S-15). */
-static bool record_is_good(const struct kvh_area *area, const struct kvh_slot *slot, uint64_t ctl)
-{
-	uint64_t bytes = LOAD(slot->length_bytes);
-	uint32_t units;
-
-	if (LOAD(slot->check) != kvh_slot_check(slot, kvh_ctl_generation(ctl)) ||
-	    LOAD(slot->prefix_id) >= LOAD(area->super->prefix_count) ||
-	    kvh_slot_text_bytes(area, slot) > KVH_KEY_HASH_BYTES_MAX)
-		return false;
-	units = kvh_units_of(area, bytes + kvh_slot_text_bytes(area, slot));
-	return units <= area->geometry.unit_count &&
-	       LOAD(slot->extent_unit) <= area->geometry.unit_count - units;
-}
-
 static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot, uint64_t hash,
                        struct kvh_stored_key *key)
 {
@@ -96,7 +81,7 @@ static bool adopt(struct kvh_core *core, const struct found_slot *found, uint64_
 	uint32_t unit = LOAD(slot->extent_unit);
 	uint64_t other, extent_bytes;
 
-	if (!record_is_good(area, slot, ctl))
+	if (!kvh_slot_is_good(area, slot, ctl))
 		return false;
 	stored_key(core, slot, found->hash, &key);
 	if (indexed && kvh_find_locked(core, &key, &other) != KVH_NONE)
@@ -153,7 +138,7 @@ static bool rebuild_slot(struct kvh_core *core, const struct found_slot *found, 
 	case KVH_SLOT_RESERVED:
 		return rebuild_reserved(core, found, ctl, now_ns);
 	case KVH_SLOT_DYING:
-		if (!record_is_good(area, slot, ctl))
+		if (!kvh_slot_is_good(area, slot, ctl))
 			break;
 		/* As in an eviction: a reader either sees DYING or is seen here. */
 		kvh_fence_full();

@@ -110,7 +110,7 @@ struct get_turn {
 	size_t unchecked_bytes; /* copied since the last look at the clock */
 };
 
-static bool sum_is_right(const struct kvh_core *core, uint32_t slot)
+bool kvh_local_sum_is_right(const struct kvh_core *core, uint32_t slot)
 {
 	uint64_t sum;
 
@@ -160,7 +160,7 @@ static int64_t get_one(struct get_turn *turn, size_t index)
 		return KVH_OBJECT_NOT_FOUND;
 	if (bytes != kvh_core_length(core, refs[index].slot))
 		return KVH_INVALID_PARAMS;
-	if (!sum_is_right(core, refs[index].slot))
+	if (!kvh_local_sum_is_right(core, refs[index].slot))
 		return KVH_CHECKSUM_MISMATCH;
 	piece = piece_of(turn, index);
 	if (has_next)

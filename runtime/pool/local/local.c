@@ -19,6 +19,7 @@ static void local_caps(void *self, struct kvh_store_caps *caps)
 	caps->lifecycle = true;
 	caps->tiers = true;
 	caps->evicted = true;
+	caps->list = true;
 	caps->stop_ms_max = KVH_LOCAL_STOP_MS;
 	caps->capacity_bytes = (uint64_t)local->core.area.geometry.unit_count * KVH_UNIT_BYTES;
 	caps->replicas_max = 1;
@@ -232,4 +233,6 @@ const struct kvh_store_ops kvh_local_ops = {
 	.take_evicted = local_take_evicted,
 	.quiesce = local_quiesce,
 	.stats = local_stats,
+	.list = kvh_local_list,
+	.prefix_at = kvh_local_prefix_at,
 };

@@ -77,6 +77,9 @@ static inline kvh_deadline kvh_local_deadline(const struct kvh_call *call)
 /* Bytes of a value. UINT64_MAX: no sum fits. */
 uint64_t kvh_local_value_bytes(const struct kvh_value *value);
 
+/* Whether the bytes of a pinned object are those of its checksum; true without checksums. */
+bool kvh_local_sum_is_right(const struct kvh_core *core, uint32_t slot);
+
 kvh_status kvh_local_exists(void *self, const struct kvh_batch *batch, uint32_t flags,
                             const struct kvh_call *call);
 kvh_status kvh_local_put(void *self, const struct kvh_batch *batch,
@@ -86,5 +89,9 @@ kvh_status kvh_local_commit(void *self, const struct kvh_token *tokens, size_t c
                             struct kvh_result *results);
 kvh_status kvh_local_abort(void *self, const struct kvh_token *tokens, size_t count,
                            struct kvh_result *results);
+kvh_status kvh_local_list(void *self, const struct kvh_list *list, uint64_t *cursor, size_t *count,
+                          const struct kvh_call *call);
+kvh_status kvh_local_prefix_at(void *self, uint32_t prefix_id, char *text,
+                               struct kvh_prefix *prefix);
 
 #endif

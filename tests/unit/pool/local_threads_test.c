@@ -9,6 +9,7 @@ enum { THREADS = 4, ROUNDS = 400, KEYS = 96, BATCH = 24, VALUE_BYTES = 3000 };
 struct crowd {
 	struct pool pool;
 	uint64_t rounds;
+	kvh_status listed_status;
 	_Atomic uint64_t hits, wrong, unexpected;
 };
 
@@ -113,6 +114,37 @@ static void other_round(struct member *member, uint64_t what)
 	}
 }
 
+/* Lengths follow from keys, and so must those of a list; a payload is never seen half. */
+static void list_round(struct member *member)
+{
+	struct crowd *crowd = member->crowd;
+	struct kvh_listed objects[BATCH];
+	uint8_t hashes[KVH_KEY_HASH_BYTES_MAX], wanted[HASH_BYTES];
+	const struct kvh_list list = {.struct_bytes = sizeof(list),
+	                              .flags = KVH_LIST_VERIFY,
+	                              .objects = objects,
+	                              .capacity = BATCH,
+	                              .hashes = hashes,
+	                              .hashes_bytes = sizeof(hashes)};
+	uint64_t cursor = 0;
+	size_t count;
+
+	do {
+		expect(member,
+		       kvh_store_list(crowd->pool.store, &list, &cursor, &count, NULL) == KVH_OK);
+		for (size_t i = 0; i < count; i++) {
+			uint64_t number = 0;
+
+			do
+				make_hash(number, wanted, HASH_BYTES);
+			while (memcmp(wanted, objects[i].key.hash, HASH_BYTES) != 0 &&
+			       ++number < KEYS);
+			expect(member, number < KEYS && objects[i].bytes == bytes_of(number));
+			expect(member, objects[i].status == crowd->listed_status);
+		}
+	} while (cursor);
+}
+
 static void run_member(void *arg)
 {
 	struct member *member = arg;
@@ -121,7 +153,9 @@ static void run_member(void *arg)
 		uint64_t what = draw(&member->seed) % 20;
 
 		draw_batch(member);
-		if (what < 7)
+		if (what < 1)
+			list_round(member);
+		else if (what < 7)
 			other_round(member, what);
 		else if (what < 12)
 			put_round(member, what == 7);
@@ -139,6 +173,7 @@ static void run_crowd(bool verify)
 
 	memset(&crowd, 0, sizeof(crowd));
 	crowd.rounds = ROUNDS;
+	crowd.listed_status = verify ? KVH_OK : KVH_NOT_SUPPORTED;
 	/* Half of the keys fit, in three regions of the five sizes. */
 	pool_open(&crowd.pool,
 	          (struct pool_options){.capacity_bytes = 6 * (64 << 10), .verify = verify});
