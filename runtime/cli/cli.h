@@ -11,6 +11,8 @@
 
 #include <jansson.h>
 
+#include <kvhold/status.h>
+
 /* Exit codes of every command. */
 enum {
 	KVH_EXIT_OK = 0,
@@ -25,6 +27,20 @@ struct kvh_cli_command {
 	const char *summary; /* one line, for `kvhold --help` */
 	int (*run)(int argc, char **argv);
 };
+
+/* Commands under one name. */
+struct kvh_cli_commands {
+	const char *name;  /* NULL: `kvhold` itself */
+	const char *about; /* paragraph under the usage line */
+	const struct kvh_cli_command *list;
+	size_t count;
+};
+
+/* Runs the command that argv[1] names. */
+int kvh_cli_run(const struct kvh_cli_commands *commands, int argc, char **argv);
+
+/* What a command returns when a store can't be opened or used. */
+int kvh_cli_exit_of(kvh_status status);
 
 int kvh_cli_demo(int argc, char **argv);
 int kvh_cli_doctor(int argc, char **argv);
@@ -48,6 +64,9 @@ struct kvh_cli_args {
 	const struct kvh_cli_option *options;
 	int argc;
 	char **argv;
+	/* Where the one argument beside the options goes, and what it is; NULL: there is none. */
+	const char **operand;
+	const char *operand_name;
 };
 
 enum {

@@ -270,14 +270,6 @@ static void run_engine(struct kvh_engine *engine)
 	tell_notes(engine);
 }
 
-static int exit_of(kvh_status status)
-{
-	return status == KVH_INVALID_PARAMS || status == KVH_TOO_LARGE ||
-	                       status == KVH_NOT_SUPPORTED
-	               ? KVH_EXIT_USAGE
-	               : KVH_EXIT_ENVIRONMENT;
-}
-
 static struct kvh_engine_config config_of(const struct demo_options *chosen,
                                           const struct kvh_demo_store *store,
                                           const struct kvh_trace *trace)
@@ -392,7 +384,7 @@ static int run_with_store(struct kvh_demo_store *store, const struct kvh_trace *
 
 	if (status != KVH_OK) {
 		kvh_cli_complain("demo", "%s", error.text[0] ? error.text : kvh_strstatus(status));
-		return exit_of(status);
+		return kvh_cli_exit_of(status);
 	}
 	code = run_and_show(engine, store, trace, result, chosen);
 	status = kvh_engine_destroy(engine);
@@ -415,7 +407,7 @@ static int open_and_run(const struct kvh_trace *trace, struct kvh_demo_result *r
 	result->store_url = store.url;
 	if (status != KVH_OK) {
 		kvh_cli_complain("demo", "--store %s: %s", store.url, error.text);
-		return exit_of(status);
+		return kvh_cli_exit_of(status);
 	}
 	code = run_with_store(&store, trace, result, chosen);
 	status = kvh_demo_store_close(&store);

@@ -18,8 +18,6 @@ static const struct kvh_cli_command commands[] = {
 	{"version", "print the version", run_version},
 };
 
-enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
-
 static int print_version(void)
 {
 	printf("kvhold %s (library %s)\n", KVH_VERSION_TEXT, kvh_version_text());
@@ -49,51 +47,18 @@ static int run_version(int argc, char **argv)
 	}
 }
 
-static void print_commands(FILE *out)
-{
-	fprintf(out,
-	        "usage: kvhold COMMAND [options]\n\n"
-	        "Keeps an inference engine's KV-cache blocks in a store and brings them back.\n\n"
-	        "commands:\n");
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
-	fprintf(out, "\n'kvhold COMMAND --help' explains one. Exit status: 0 ok, 1 the run found a "
-	             "failure,\n2 wrong usage, 3 this machine lacks something.\n");
-}
-
-static int complain_command(const char *word)
-{
-	const char *names[COMMAND_COUNT + 1];
-	const char *nearest;
-
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		names[i] = commands[i].name;
-	names[COMMAND_COUNT] = NULL;
-	nearest = kvh_cli_nearest(word, names);
-	if (nearest)
-		kvh_cli_complain(NULL, "unknown command '%s'; did you mean '%s'?", word, nearest);
-	else
-		kvh_cli_complain(NULL, "unknown command '%s'; 'kvhold --help' lists them", word);
-	return KVH_EXIT_USAGE;
-}
-
 static int run(int argc, char **argv)
 {
-	if (argc < 2) {
-		print_commands(stderr);
-		return KVH_EXIT_USAGE;
-	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-	    strcmp(argv[1], "help") == 0) {
-		print_commands(stdout);
-		return KVH_EXIT_OK;
-	}
-	if (strcmp(argv[1], "--version") == 0)
+	static const struct kvh_cli_commands all = {
+		.about = "Keeps an inference engine's KV-cache blocks in a store and brings them "
+			 "back.",
+		.list = commands,
+		.count = sizeof(commands) / sizeof(commands[0]),
+	};
+
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
 		return print_version();
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 1, argv + 1);
-	return complain_command(argv[1]);
+	return kvh_cli_run(&all, argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -202,6 +202,23 @@ static void complain_option(const struct kvh_cli_args *args, int found)
 		complain_unknown(args, word);
 }
 
+/* What is left over is the operand, if there is to be one. */
+static int end_of_options(const struct kvh_cli_args *args)
+{
+	if (args->operand && optind < args->argc)
+		*args->operand = args->argv[optind++];
+	if (optind < args->argc) {
+		kvh_cli_complain(args->command, "unexpected argument '%s'", args->argv[optind]);
+		return KVH_CLI_WRONG;
+	}
+	if (args->operand && !*args->operand) {
+		kvh_cli_complain(args->command, "needs %s: kvhold %s", args->operand_name,
+		                 args->usage);
+		return KVH_CLI_WRONG;
+	}
+	return KVH_CLI_END;
+}
+
 int kvh_cli_next(const struct kvh_cli_args *args, const char **value)
 {
 	struct option longs[OPTIONS_MAX + 2];
@@ -219,10 +236,6 @@ int kvh_cli_next(const struct kvh_cli_args *args, const char **value)
 		complain_option(args, found);
 		return KVH_CLI_WRONG;
 	}
-	if (found == -1 && optind < args->argc) {
-		kvh_cli_complain(args->command, "unexpected argument '%s'", args->argv[optind]);
-		return KVH_CLI_WRONG;
-	}
 	*value = optarg;
-	return found == -1 ? KVH_CLI_END : found;
+	return found == -1 ? end_of_options(args) : found;
 }
