@@ -44,6 +44,7 @@ int kvh_cli_exit_of(kvh_status status);
 
 int kvh_cli_demo(int argc, char **argv);
 int kvh_cli_doctor(int argc, char **argv);
+int kvh_cli_store(int argc, char **argv);
 #ifdef KVH_CLI_HAS_BENCH
 int kvh_cli_bench(int argc, char **argv);
 #endif

@@ -9,7 +9,7 @@ enum { COMMANDS_MAX = 16 };
 int kvh_cli_exit_of(kvh_status status)
 {
 	return status == KVH_INVALID_PARAMS || status == KVH_TOO_LARGE ||
-	                       status == KVH_NOT_SUPPORTED
+	                       status == KVH_NOT_SUPPORTED || status == KVH_OBJECT_NOT_FOUND
 	               ? KVH_EXIT_USAGE
 	               : KVH_EXIT_ENVIRONMENT;
 }

@@ -15,6 +15,7 @@ static const struct kvh_cli_command commands[] = {
 	{"bench", "measure the store and the worker on this machine", kvh_cli_bench},
 #endif
 	{"doctor", "say what this machine has and what each backend would need", kvh_cli_doctor},
+	{"store", "look at what a store holds, verify it, clear it", kvh_cli_store},
 	{"version", "print the version", run_version},
 };
 

@@ -91,6 +91,22 @@ class Mistakes(unittest.TestCase):
         self.expect(["demo", "--store", "lokal:"], USAGE, "--store lokal:")
 
 
+    def test_store_commands(self):
+        self.expect(["store"], USAGE, "usage: kvhold store", "stat", "ls", "verify", "clear")
+        self.expect(["store", "verfy"], USAGE, "kvhold store: unknown command 'verfy'",
+                    "did you mean 'verify'?")
+        self.expect(["store", "bandwidth"], USAGE, "'kvhold store --help' lists them")
+        for command in ("stat", "ls", "verify", "clear"):
+            self.expect(["store", command], USAGE, "needs the store's URL",
+                        f"kvhold store {command} URL")
+            self.expect(["store", command, "a:", "b:"], USAGE, "unexpected argument 'b:'")
+            self.expect(["store", command, "--jsn", "null:"], USAGE, "unknown option '--jsn'")
+        for command in ("stat", "ls", "verify"):
+            self.expect(["store", command, "lokal:"], USAGE, "lokal:: ", "did you mean local:?")
+        self.expect(["store", "ls", "null:", "--limit", "0"], USAGE, "--limit 0: a whole number")
+        self.expect(["store", "clear", "local:?size=1MiB"], USAGE, "say --yes")
+
+
 class Words(unittest.TestCase):
     def check_help(self, *words):
         """The help of a command that lists others, and theirs."""
@@ -127,6 +143,100 @@ class Words(unittest.TestCase):
         answer = json.loads(kvhold("doctor", "--json").stdout)
         self.assertTrue(answer["ok"])
         self.assertIn("local:", [finding["name"] for finding in answer["findings"]])
+
+
+class Store(unittest.TestCase):
+    """A URL without a name gives a pool of the command's own, which is empty."""
+    EMPTY = "local:?size=1MiB&verify=1"
+
+    def test_an_empty_pool(self):
+        done = kvhold("store", "stat", self.EMPTY)
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        self.assertIn("0 of 1048576 bytes", done.stdout)
+        answer = json.loads(kvhold("store", "stat", "--json", self.EMPTY).stdout)
+        self.assertEqual((answer["objects"], answer["prefixes"]), (0, []))
+        done = kvhold("store", "ls", self.EMPTY)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (OK, "", ""))
+        done = kvhold("store", "verify", self.EMPTY)
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        self.assertEqual(done.stdout, "0 good, 0 damaged, 0 unverifiable\n")
+        done = kvhold("store", "clear", self.EMPTY, "--yes")
+        self.assertEqual((done.returncode, done.stdout), (OK, "removed 0 objects\n"))
+
+    def test_options_stand_before_or_after_the_url(self):
+        for arguments in (["--json", self.EMPTY], [self.EMPTY, "--json"]):
+            done = kvhold("store", "verify", *arguments)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.assertEqual(json.loads(done.stdout)["damaged_objects"], [])
+
+
+def shared_pool(test):
+    """The URL of a pool that lies in a file, which goes with the test."""
+    folder = tempfile.TemporaryDirectory(dir="/dev/shm")
+    test.addCleanup(folder.cleanup)
+    return f"local://{folder.name}/pool?size=128MiB&verify=1"
+
+
+class SharedStore(unittest.TestCase):
+    """Beside and after a demo in a pool that outlives it."""
+
+    def setUp(self):
+        self.url = shared_pool(self)
+
+    def demo(self, requests, *options):
+        """A demo in the pool, for as long as the caller likes to wait for it."""
+        return subprocess.Popen([COMMAND, "demo", *SMALL, "--requests", str(requests), "--store",
+                                 self.url, "--report", "", *options], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, cwd=FOLDER)
+
+    def finish(self, demo):
+        words = demo.communicate(timeout=250)
+        self.assertEqual(demo.returncode, OK, words)
+
+    def answer(self, *arguments):
+        done = kvhold("store", *arguments, "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_what_the_demo_left_is_seen(self):
+        self.finish(self.demo(40, "--no-neighbour"))
+        stat = self.answer("stat", self.url)
+        self.assertGreater(stat["objects"], 0)
+        self.assertEqual(sum(prefix["objects"] for prefix in stat["prefixes"]), stat["objects"])
+        keys = kvhold("store", "ls", self.url).stdout.splitlines()
+        self.assertEqual(len(keys), stat["objects"])
+        objects = [json.loads(line)
+                   for line in kvhold("store", "ls", self.url, "--json").stdout.splitlines()]
+        self.assertEqual(len({one["key"] for one in objects}), stat["objects"])
+        for prefix in stat["prefixes"]:
+            self.assertTrue(prefix["prefix"])
+            found = kvhold("store", "ls", self.url, "--prefix", prefix["prefix"]).stdout
+            self.assertEqual(len(found.splitlines()), prefix["objects"])
+        verdict = self.answer("verify", self.url)
+        self.assertEqual(verdict["good"], stat["objects"])
+        self.assertEqual((verdict["damaged"], verdict["unverifiable"]), (0, 0))
+        done = kvhold("store", "clear", self.url, "--yes")
+        self.assertEqual(done.stdout, f"removed {stat['objects']} objects\n")
+        self.assertEqual(kvhold("store", "ls", self.url).stdout, "")
+
+    def test_a_running_demo_is_not_disturbed(self):
+        demo = self.demo(150)
+        looks = 0
+        while demo.poll() is None:
+            self.answer("stat", self.url)
+            self.assertEqual(self.answer("verify", self.url)["damaged"], 0)
+            done = kvhold("store", "ls", self.url)
+            self.assertEqual((done.returncode, done.stderr), (OK, ""))
+            for line in done.stdout.splitlines():
+                self.assertRegex(line, r"^demo@\S+@[0-9a-f]{64}  \d+  \d+$")
+            looks += 1
+        self.finish(demo)
+        self.assertGreater(looks, 0)
+
+    def test_a_pool_that_is_not_there_is_not_made_by_looking(self):
+        done = kvhold("store", "stat", self.url.split("?", maxsplit=1)[0])
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("there is no /dev/shm/", done.stderr)
 
 
 class Bench(unittest.TestCase):
