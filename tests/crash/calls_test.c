@@ -103,6 +103,33 @@ static void call_take_evicted(struct client *client, uint64_t i)
 	client_take_evicted(client);
 }
 
+static void call_list(struct client *client, uint64_t i)
+{
+	struct kvh_listed objects[TURN_KEYS];
+	uint8_t hashes[KVH_KEY_HASH_BYTES_MAX];
+	char text[KVH_PREFIX_TEXT_BYTES_MAX + 2 * HASH_BYTES + 1];
+	const struct kvh_list list = {.struct_bytes = sizeof(list),
+	                              .flags = KVH_LIST_VERIFY,
+	                              .objects = objects,
+	                              .capacity = TURN_KEYS,
+	                              .hashes = hashes,
+	                              .hashes_bytes = sizeof(hashes)};
+	uint64_t cursor = 0;
+	size_t count;
+
+	if (i % 8 == 0)
+		call_put(client, i / 8);
+	do {
+		if (kvh_store_list(client->store, &list, &cursor, &count, NULL))
+			client_fail("list", cursor, 0);
+		for (size_t k = 0; k < count; k++)
+			if ((objects[k].status && objects[k].status != KVH_NOT_SUPPORTED) ||
+			    kvh_store_key_text(client->store, &objects[k].key, text, sizeof(text),
+			                       NULL))
+				client_fail("listed", cursor, objects[k].status);
+	} while (cursor);
+}
+
 static void call_others(struct client *client, uint64_t i)
 {
 	struct kvh_store_stats stats = {.struct_bytes = sizeof(stats)};
@@ -216,6 +243,7 @@ KILL_TEST(exists)
 KILL_TEST(remove)
 KILL_TEST(clear)
 KILL_TEST(take_evicted)
+KILL_TEST(list)
 KILL_TEST(others)
 
 int main(int argc, char **argv)
@@ -227,6 +255,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(killed_in_get),          cmocka_unit_test(killed_in_exists),
 		cmocka_unit_test(killed_in_remove),       cmocka_unit_test(killed_in_clear),
 		cmocka_unit_test(killed_in_take_evicted), cmocka_unit_test(killed_in_others),
+		cmocka_unit_test(killed_in_list),
 	};
 	bool all = argc > 1 && strcmp(argv[1], "--all") == 0;
 
