@@ -232,8 +232,8 @@ static void stores_that_are_not_built_in_say_so(void **state)
 	assert_open_fails("rdma:?device=mlx5_0", KVH_NOT_SUPPORTED, "not in this build");
 	assert_open_fails("mooncake://master:50051", KVH_NOT_SUPPORTED, "not in this build");
 	assert_open_fails("sim-mooncake:", KVH_NOT_SUPPORTED, "not in this build");
-	assert_open_fails("local:a-name", KVH_NOT_SUPPORTED, "not in this build");
-	assert_open_fails("local:///dev/shm/a", KVH_NOT_SUPPORTED, "not in this build");
+	assert_open_fails("local:no-such-pool", KVH_OBJECT_NOT_FOUND, "give option size");
+	assert_open_fails("local:///dev/shm/no-such-pool", KVH_OBJECT_NOT_FOUND, "there is no");
 	assert_open_fails("local:", KVH_INVALID_PARAMS, "needs a size");
 	assert_open_fails("local:?size=0", KVH_INVALID_PARAMS, "give 4096 to 4398046511104");
 	assert_open_fails("local:?size=5TiB", KVH_INVALID_PARAMS, "give 4096 to 4398046511104");
