@@ -25,6 +25,7 @@ enum option_id {
 	OPTION_KEYS,
 	OPTION_SPACE_KEYS,
 	OPTION_ONLY,
+	OPTION_STORE,
 	OPTION_JSON
 };
 
@@ -40,6 +41,10 @@ static const struct kvh_cli_option options[] = {
 	{"space-keys", OPTION_SPACE_KEYS, "N",
          "objects of the figure of bytes an object (default\n1000000)"},
 	{"only", OPTION_ONLY, "PART", "copies, keys, space or worker"},
+	{"store", OPTION_STORE, "URL",
+         "the store of the copies and the keys (default: a pool in\nthis process, made for each "
+         "case); it is EMPTIED before\neach round, and needs room for a quarter more than --set\n"
+         "and for 16 KiB a key"},
 	{"json", OPTION_JSON, "FILE",
          "all figures of all rounds; \"-\" for stdout, the\nwords then go to stderr"},
 	{0}};
@@ -106,6 +111,18 @@ static bool take_set(struct kvh_bench *bench, const char *value)
 	return true;
 }
 
+static bool is_store(const char *url)
+{
+	struct kvh_error error = {0};
+	struct kvh_store *store;
+
+	if (kvh_store_open(url, NULL, &store, &error)) {
+		kvh_cli_complain("bench", "--store %s: %s", url, error.text);
+		return false;
+	}
+	return kvh_bench_ok("close", kvh_store_close(store, 0), NULL);
+}
+
 static bool take_option(struct request *request, int id, const char *value)
 {
 	struct kvh_bench *bench = &request->bench;
@@ -133,6 +150,10 @@ static bool take_option(struct request *request, int id, const char *value)
 		if (!ok)
 			kvh_cli_complain("bench", "--only %s: copies, keys, space or worker",
 			                 value);
+		break;
+	case OPTION_STORE:
+		bench->store_url = value;
+		ok = is_store(value);
 		break;
 	default:
 		request->json_path = value;
@@ -189,10 +210,11 @@ static bool write_json(const struct request *request, json_t *machine)
 {
 	const struct kvh_bench *bench = &request->bench;
 	json_t *root =
-		json_pack("{s:s, s:O, s:I, s:I, s:I, s:I, s:O}", "kvhold", kvh_version_text(),
-	                  "machine", machine, "rounds", (json_int_t)bench->rounds, "set_bytes",
-	                  (json_int_t)bench->set_bytes, "targets", (json_int_t)bench->target_count,
-	                  "missed", (json_int_t)bench->missed_count, "figures", bench->figures);
+		json_pack("{s:s, s:O, s:s?, s:I, s:I, s:I, s:I, s:O}", "kvhold", kvh_version_text(),
+	                  "machine", machine, "store", bench->store_url, "rounds",
+	                  (json_int_t)bench->rounds, "set_bytes", (json_int_t)bench->set_bytes,
+	                  "targets", (json_int_t)bench->target_count, "missed",
+	                  (json_int_t)bench->missed_count, "figures", bench->figures);
 	bool ok = root && kvh_cli_write_json("bench", root, request->json_path);
 
 	json_decref(root);

@@ -31,8 +31,9 @@ struct kvh_bench {
 	uint64_t keys;       /* of the per-key figures */
 	uint64_t space_keys; /* of the figure of bytes an object */
 	uint64_t started_ns;
-	uint64_t limit_ns; /* for the whole run */
-	FILE *out;         /* where the words go */
+	uint64_t limit_ns;     /* for the whole run */
+	const char *store_url; /* of copies and keys; NULL: a pool that fits each case */
+	FILE *out;             /* where the words go */
 	json_t *figures;
 	uint32_t missed_count;
 	uint32_t target_count;
@@ -105,8 +106,11 @@ struct kvh_bench_objects {
 	struct kvh_result *results;
 };
 
-/* A pool in this process with room for so many objects. Words are printed on failure. */
-bool kvh_bench_local_open(size_t count, size_t object_bytes, struct kvh_store **store);
+/* How a heading calls it. */
+const char *kvh_bench_store_name(const char *url);
+/* url NULL: a pool in this process with room for so many objects. Words are printed on failure. */
+bool kvh_bench_store_open(const char *url, size_t count, size_t object_bytes,
+                          struct kvh_store **store);
 
 enum kvh_bench_op { KVH_BENCH_PUT, KVH_BENCH_GET, KVH_BENCH_EXISTS };
 

@@ -242,8 +242,8 @@ static bool open_store(struct copy_set *set, const struct copy_case *one)
 	struct kvh_error error = {0};
 	kvh_region_id region;
 
-	if (!kvh_bench_local_open(set->set_bytes / one->object_bytes * 5 / 4, one->object_bytes,
-	                          &set->store))
+	if (!kvh_bench_store_open(set->bench->store_url, set->set_bytes / one->object_bytes * 5 / 4,
+	                          one->object_bytes, &set->store))
 		return false;
 	if (kvh_bench_ok("register",
 	                 kvh_store_register(set->store, set->engine, engine_bytes, KVH_MEMORY_HOST,
@@ -412,11 +412,13 @@ static bool measure_in_store(struct copy_set *set, const struct copy_case *one, 
 
 static bool measure_all(struct copy_set *set)
 {
+	char words[256];
 	bool ok = true;
 
-	kvh_bench_head(set->bench,
-	               "Copies: object size / segments, local: against plain loops over the same "
-	               "segments");
+	snprintf(words, sizeof(words),
+	         "Copies: object size / segments, %s against plain loops over the same segments",
+	         kvh_bench_store_name(set->bench->store_url));
+	kvh_bench_head(set->bench, words);
 	for (size_t i = 0; ok && i < sizeof(cases) / sizeof(cases[0]); i++)
 		ok = measure_in_store(set, &cases[i], measure_case);
 	for (size_t i = 0; ok && i < sizeof(shift_cases) / sizeof(shift_cases[0]); i++)

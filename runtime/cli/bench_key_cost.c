@@ -22,6 +22,7 @@ enum key_call { CALL_PUT, CALL_GET, CALL_HIT, CALL_MISS, KEY_CALLS };
 
 struct key_bench {
 	struct kvh_bench *bench;
+	const char *url; /* as for kvh_bench_store_open */
 	struct kvh_store *store;
 	kvh_region_id region;
 	struct kvh_layout *layout;
@@ -44,7 +45,7 @@ static bool open_store(struct key_bench *keys, size_t count, size_t block_count)
 	const struct kvh_segment_template template = {keys->engine, VALUE_BYTES, VALUE_BYTES};
 	struct kvh_error error = {0};
 
-	return kvh_bench_local_open(count, EXTENT_BYTES, &keys->store) &&
+	return kvh_bench_store_open(keys->url, count, EXTENT_BYTES, &keys->store) &&
 	       kvh_bench_ok("register",
 	                    kvh_store_register(keys->store, keys->engine, keys->engine_bytes,
 	                                       KVH_MEMORY_HOST, &keys->region, &error),
@@ -213,10 +214,13 @@ static bool allocate(struct key_bench *keys, size_t count)
 
 bool kvh_bench_per_key(struct kvh_bench *bench)
 {
-	struct key_bench keys = {.bench = bench};
+	struct key_bench keys = {.bench = bench, .url = bench->store_url};
+	char words[256];
 	bool ok;
 
-	kvh_bench_head(bench, "Cost of a key: local:, 64 keys a call");
+	snprintf(words, sizeof(words), "Cost of a key: %s, 64 keys a call",
+	         kvh_bench_store_name(bench->store_url));
+	kvh_bench_head(bench, words);
 	ok = allocate(&keys, bench->keys) && open_store(&keys, bench->keys, bench->keys) &&
 	     init_objects(&keys, bench->keys) && measure(&keys);
 	if (ok)

@@ -14,14 +14,22 @@ enum {
 	POOL_SLACK_MIB = 64
 };
 
-bool kvh_bench_local_open(size_t count, size_t object_bytes, struct kvh_store **store)
+const char *kvh_bench_store_name(const char *url)
+{
+	return url ? url : "local:";
+}
+
+bool kvh_bench_store_open(const char *url, size_t count, size_t object_bytes,
+                          struct kvh_store **store)
 {
 	size_t bytes = object_bytes < POOL_BYTES_PER_OBJECT ? POOL_BYTES_PER_OBJECT : object_bytes;
 	struct kvh_error error = {0};
-	char url[64];
+	char fitting[64];
 
-	snprintf(url, sizeof(url), "local:?size=%zuMiB",
+	snprintf(fitting, sizeof(fitting), "local:?size=%zuMiB",
 	         count * bytes / KVH_BENCH_MIB + POOL_SLACK_MIB);
+	if (!url)
+		url = fitting;
 	return kvh_bench_ok(url, kvh_store_open(url, NULL, store, &error), &error);
 }
 

@@ -89,6 +89,7 @@ class Mistakes(unittest.TestCase):
 
     def test_unknown_store(self):
         self.expect(["demo", "--store", "lokal:"], USAGE, "--store lokal:")
+        self.expect(["bench", "--store", "lokal:"], USAGE, "--store lokal:")
 
 
     def test_store_commands(self):
@@ -240,9 +241,21 @@ class SharedStore(unittest.TestCase):
 
 
 class Bench(unittest.TestCase):
-    def test_json_on_stdout_stands_alone(self):
+    def setUp(self):
         if kvhold("bench", "--help").returncode != OK:
             self.skipTest("this build has no bench")
+
+    def test_the_store_of_the_command_line_is_the_one_that_is_measured(self):
+        arguments = ("bench", "--only", "keys", "--keys", "64", "--rounds", "1", "--json", "-")
+        done = kvhold(*arguments, "--store", "local:?size=2MiB")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["store"], "local:?size=2MiB")
+        # Its answers are not those of a store that keeps what was put.
+        done = kvhold(*arguments, "--store", "null:")
+        self.assertEqual(done.returncode, FAILURE, done.stderr)
+        self.assertIn("64 of 64 keys were not answered with 1", done.stderr)
+
+    def test_json_on_stdout_stands_alone(self):
         done = kvhold("bench", "--only", "keys", "--keys", "64", "--rounds", "1", "--seconds",
                       "1", "--json", "-")
         self.assertEqual(done.returncode, OK, done.stderr)
