@@ -6,17 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_peer.h"
 #include "cli.h"
 
 enum {
 	ROUNDS = 7,
 	SECONDS = 60,
+	PEER_SECONDS = 120, /* for one answer, the first among them */
 	SET_MIB = 256,
 	SET_MIB_MAX = 1 << 20,
 	KEYS = 100000,
 	KEYS_MAX = 1 << 26,
 	SPACE_KEYS = 1000000
 };
+
+#define SECOND_NS UINT64_C(1000000000)
 
 enum option_id {
 	OPTION_ROUNDS = 256 + 1,
@@ -26,6 +30,9 @@ enum option_id {
 	OPTION_SPACE_KEYS,
 	OPTION_ONLY,
 	OPTION_STORE,
+	OPTION_PEER,
+	OPTION_PEER_SECONDS,
+	OPTION_NO_PEER,
 	OPTION_JSON
 };
 
@@ -45,6 +52,13 @@ static const struct kvh_cli_option options[] = {
          "the store of the copies and the keys (default: a pool in\nthis process, made for each "
          "case); it is EMPTIED before\neach round, and needs room for a quarter more than --set\n"
          "and for 16 KiB a key"},
+	{"peer", OPTION_PEER, "COMMAND",
+         "measure another store beside kvhold in each round: a\nsimple command that answers the "
+         "lines in\nruntime/cli/bench_peer.h, as tools/bench_mooncake.py\ndoes; its time is not "
+         "counted in --seconds"},
+	{"peer-seconds", OPTION_PEER_SECONDS, "N",
+         "how long an answer of the peer may take (default 120)"},
+	{"no-peer", OPTION_NO_PEER, "WHY", "say in the figures why there is no peer"},
 	{"json", OPTION_JSON, "FILE",
          "all figures of all rounds; \"-\" for stdout, the\nwords then go to stderr"},
 	{0}};
@@ -76,6 +90,10 @@ struct request {
 	struct kvh_bench bench;
 	const char *only;
 	const char *json_path;
+	const char *peer_command; /* NULL: no peer */
+	const char *why_no_peer;  /* NULL: nobody said why */
+	uint64_t peer_limit_ns;
+	char *peer_name; /* owned; NULL until it was ready */
 };
 
 static bool is_part(const char *name)
@@ -136,7 +154,7 @@ static bool take_option(struct request *request, int id, const char *value)
 		break;
 	case OPTION_SECONDS:
 		ok = take_number("seconds", value, 1, 86400, &number);
-		bench->limit_ns = number * UINT64_C(1000000000);
+		bench->limit_ns = number * SECOND_NS;
 		break;
 	case OPTION_SET:
 		return take_set(bench, value);
@@ -150,6 +168,16 @@ static bool take_option(struct request *request, int id, const char *value)
 		if (!ok)
 			kvh_cli_complain("bench", "--only %s: copies, keys, space or worker",
 			                 value);
+		break;
+	case OPTION_PEER:
+		request->peer_command = value;
+		break;
+	case OPTION_PEER_SECONDS:
+		ok = take_number("peer-seconds", value, 1, 86400, &number);
+		request->peer_limit_ns = number * SECOND_NS;
+		break;
+	case OPTION_NO_PEER:
+		request->why_no_peer = value;
 		break;
 	case OPTION_STORE:
 		bench->store_url = value;
@@ -173,6 +201,10 @@ static int take_options(struct request *request, int argc, char **argv)
 	while ((id = kvh_cli_next(&args, &value)) >= 0) {
 		if (!take_option(request, id, value))
 			return KVH_CLI_WRONG;
+	}
+	if (id == KVH_CLI_END && request->peer_command && request->why_no_peer) {
+		kvh_cli_complain("bench", "--peer and --no-peer exclude each other");
+		return KVH_CLI_WRONG;
 	}
 	return id;
 }
@@ -206,12 +238,33 @@ static bool run_parts(struct request *request)
 	return ok;
 }
 
-static bool write_json(const struct request *request, json_t *machine)
+/* Says that there is none, too. False: words were printed. */
+static bool open_peer(struct request *request)
+{
+	struct kvh_bench *bench = &request->bench;
+
+	if (!request->peer_command) {
+		kvh_bench_skip(bench, "against a peer",
+		               request->why_no_peer ? request->why_no_peer : "no --peer was given");
+		return true;
+	}
+	bench->peer =
+		kvh_bench_peer_open(bench->env, request->peer_command, request->peer_limit_ns);
+	if (!bench->peer)
+		return false;
+	request->peer_name = strdup(kvh_bench_peer_name(bench->peer));
+	fprintf(bench->out, "the peer is %s\n", kvh_bench_peer_name(bench->peer));
+	return true;
+}
+
+/* is_whole: whether all that was to be measured was. */
+static bool write_json(const struct request *request, json_t *machine, bool is_whole)
 {
 	const struct kvh_bench *bench = &request->bench;
 	json_t *root =
-		json_pack("{s:s, s:O, s:s?, s:I, s:I, s:I, s:I, s:O}", "kvhold", kvh_version_text(),
-	                  "machine", machine, "store", bench->store_url, "rounds",
+		json_pack("{s:s, s:b, s:O, s:s?, s:s?, s:I, s:I, s:I, s:I, s:O}", "kvhold",
+	                  kvh_version_text(), "ok", (int)is_whole, "machine", machine, "store",
+	                  bench->store_url, "peer", request->peer_name, "rounds",
 	                  (json_int_t)bench->rounds, "set_bytes", (json_int_t)bench->set_bytes,
 	                  "targets", (json_int_t)bench->target_count, "missed",
 	                  (json_int_t)bench->missed_count, "figures", bench->figures);
@@ -229,13 +282,16 @@ static int run(struct request *request)
 
 	bench->out = request->json_path && strcmp(request->json_path, "-") == 0 ? stderr : stdout;
 	bench->figures = json_array();
-	bench->started_ns = kvh_bench_now(bench);
 	print_machine(machine, bench);
-	ok = run_parts(request);
+	ok = open_peer(request);
+	bench->started_ns = kvh_bench_now(bench);
+	ok = ok && run_parts(request);
+	ok = kvh_bench_peer_close(bench->peer) && ok;
 	fprintf(bench->out, "\n%u of %u targets missed; %.0f s\n", bench->missed_count,
 	        bench->target_count, (double)(kvh_bench_now(bench) - bench->started_ns) * 1e-9);
 	if (request->json_path)
-		ok = write_json(request, machine) && ok;
+		ok = write_json(request, machine, ok) && ok;
+	free(request->peer_name);
 	json_decref(bench->figures);
 	json_decref(machine);
 	return ok ? KVH_EXIT_OK : KVH_EXIT_FAILURE;
@@ -248,7 +304,8 @@ int kvh_cli_bench(int argc, char **argv)
 	                                    .set_bytes = SET_MIB * KVH_BENCH_MIB,
 	                                    .keys = KEYS,
 	                                    .space_keys = SPACE_KEYS,
-	                                    .limit_ns = SECONDS * UINT64_C(1000000000)}};
+	                                    .limit_ns = SECONDS * SECOND_NS},
+	                          .peer_limit_ns = PEER_SECONDS * SECOND_NS};
 	int id = take_options(&request, argc, argv);
 
 	if (id == KVH_CLI_HELP)

@@ -23,6 +23,8 @@ enum {
 #define KVH_BENCH_MIB         ((size_t)1 << 20)
 #define KVH_BENCH_PREFIX_TEXT "bench@tp_rank:0@pcp0@dcp0@pp_rank:0@group:0@"
 
+struct kvh_bench_peer; /* bench_peer.h */
+
 /* One bench run. */
 struct kvh_bench {
 	const struct kvh_env *env;
@@ -31,9 +33,11 @@ struct kvh_bench {
 	uint64_t keys;       /* of the per-key figures */
 	uint64_t space_keys; /* of the figure of bytes an object */
 	uint64_t started_ns;
-	uint64_t limit_ns;     /* for the whole run */
-	const char *store_url; /* of copies and keys; NULL: a pool that fits each case */
-	FILE *out;             /* where the words go */
+	uint64_t limit_ns;           /* for the whole run */
+	const char *store_url;       /* of copies and keys; NULL: a pool that fits each case */
+	struct kvh_bench_peer *peer; /* NULL: none */
+	uint64_t peer_ns;            /* spent in the peer, which no limit of time counts */
+	FILE *out;                   /* where the words go */
 	json_t *figures;
 	uint32_t missed_count;
 	uint32_t target_count;
@@ -79,9 +83,12 @@ json_t *kvh_bench_machine(void);
 /* ---- bench_tools.c ---- */
 
 uint64_t kvh_bench_now(const struct kvh_bench *bench);
+/* The same less what the peer took: what limits of time are held against. */
+uint64_t kvh_bench_own_ns(const struct kvh_bench *bench);
 /* Of all threads of this process, user and system. */
 double kvh_bench_cpu_seconds(void);
-/* Whether a case that began at case_ns and has done so many measured rounds goes on. */
+/* Whether a case that began at case_ns (of kvh_bench_own_ns) and has done so many measured rounds
+ * goes on. */
 bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint64_t case_ns,
                        uint64_t case_limit_ns);
 /* Pages of 2 MiB where the system gives them, all present. NULL: no memory. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench_peer.h"
 #include "cli.h"
 
 enum {
@@ -39,6 +40,12 @@ static const struct copy_case cases[] = {
 	{262144, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
 	{1048576, 2, "P1", OF_STREAM, {0.90, 0.90}, 0.10},
 	{4194304, 2, "P1", OF_STREAM, {0.90, 0.90}, 0},
+	{4096, 1, NULL, OF_MEMCPY, {0, 0}, 0},
+	{16384, 1, NULL, OF_STREAM, {0, 0}, 0},
+	{65536, 1, NULL, OF_STREAM, {0, 0}, 0},
+	{262144, 1, "P1", OF_STREAM, {0.90, 0.90}, 0},
+	{1048576, 1, "P1", OF_STREAM, {0.90, 0.90}, 0},
+	{4194304, 1, "P1", OF_STREAM, {0.90, 0.90}, 0},
 	{4096, 64, NULL, OF_MEMCPY, {0, 0}, 0},
 	{65536, 64, "P2", OF_BETTER, {0.90, 0.90}, 0},
 	{262144, 64, NULL, OF_STREAM, {0, 0}, 0},
@@ -53,6 +60,15 @@ static const struct copy_case shift_cases[] = {
 	{1048576, 2, "P4", OF_STREAM, {0.80, 0.80}, 0},
 };
 
+/* What kvhold is to be above the peer, by the size of the object; in one or two segments. */
+static const struct {
+	size_t object_bytes_min;
+	const char *rule;
+	double bound;
+} peer_targets[] = {{262144, "P1", 1.5}, {65536, "P2", 3}, {16384, "P3", 6}, {0, "P3", 8}};
+
+enum { PEER_SEGMENTS_MAX = 2 };
+
 /* What all cases share. */
 struct copy_set {
 	struct kvh_bench *bench;
@@ -60,6 +76,12 @@ struct copy_set {
 	unsigned char *engine;  /* set_bytes + ENGINE_SLACK; word i holds word_of(i) */
 	unsigned char *extents; /* set_bytes: where the limits keep the objects */
 	size_t set_bytes;
+};
+
+struct peer_series {
+	struct kvh_bench_series rates;  /* GB/s */
+	struct kvh_bench_series cpu;    /* seconds per GB */
+	struct kvh_bench_series ratios; /* kvhold's rate over it */
 };
 
 /* One case in the making. */
@@ -73,6 +95,7 @@ struct copy_run {
 	struct kvh_bench_series rates[DIRECTIONS];
 	struct kvh_bench_series ratios[DIRECTIONS][RATIOS];
 	struct kvh_bench_series cpu[DIRECTIONS]; /* seconds per GB */
+	struct peer_series peer[DIRECTIONS];
 };
 
 static uint64_t word_of(size_t index)
@@ -144,6 +167,34 @@ static bool store_pass(struct copy_run *run, enum kvh_bench_op op, double *secon
 	return true;
 }
 
+static bool has_peer(const struct copy_run *run)
+{
+	return run->set->bench->peer && run->lists.segment_count <= PEER_SEGMENTS_MAX;
+}
+
+/* The peer's pass over the same shape, right after kvhold's, which took so many seconds. */
+static bool peer_pass(struct copy_run *run, enum kvh_bench_op op, double seconds, bool counts)
+{
+	struct kvh_bench *bench = run->set->bench;
+	const struct kvh_bench_lists *lists = &run->lists;
+	const struct kvh_bench_peer_case one = {op, lists->extent_stride_bytes,
+	                                        lists->segment_count, lists->object_count};
+	double gigabytes = (double)run->set->set_bytes * 1e-9;
+	struct peer_series *series = &run->peer[op];
+	struct kvh_bench_peer_times times;
+
+	if (!has_peer(run))
+		return true;
+	if (!kvh_bench_peer_run(bench->peer, &one, &times, &bench->peer_ns))
+		return false;
+	if (!counts)
+		return true;
+	kvh_bench_add(&series->rates, gigabytes / times.seconds);
+	kvh_bench_add(&series->cpu, times.cpu_seconds / gigabytes);
+	kvh_bench_add(&series->ratios, times.seconds / seconds);
+	return true;
+}
+
 static bool measure_direction(struct copy_run *run, enum kvh_bench_op op, bool counts)
 {
 	double gigabytes = (double)run->set->set_bytes * 1e-9;
@@ -152,7 +203,7 @@ static bool measure_direction(struct copy_run *run, enum kvh_bench_op op, bool c
 
 	for (int kernel = 0; kernel < KVH_BENCH_KERNELS; kernel++)
 		limits[kernel] = limit_seconds(run, op, kernel);
-	if (!store_pass(run, op, &seconds, &cpu_seconds))
+	if (!store_pass(run, op, &seconds, &cpu_seconds) || !peer_pass(run, op, seconds, counts))
 		return false;
 	if (!counts)
 		return true;
@@ -323,9 +374,36 @@ static void report_cpu(const struct copy_run *run, const struct copy_case *one,
 	kvh_bench_report(run->set->bench, &figure);
 }
 
+static void report_peer(const struct copy_run *run, const struct copy_case *one,
+                        enum kvh_bench_op op)
+{
+	const struct peer_series *series = &run->peer[op];
+	double rate = kvh_bench_median(&series->rates), cpu = kvh_bench_median(&series->cpu);
+	double own_cpu = kvh_bench_median(&run->cpu[op]);
+	struct kvh_bench_figure figure = {.unit = "x the peer", .series = &series->ratios};
+	char name[64], full_name[80], note[128];
+	size_t row = 0;
+
+	if (!has_peer(run))
+		return;
+	while (one->object_bytes < peer_targets[row].object_bytes_min)
+		row++;
+	figure.target = (struct kvh_bench_target){.rule = peer_targets[row].rule,
+	                                          .bound = peer_targets[row].bound};
+	name_case(name, sizeof(name), op, one);
+	snprintf(full_name, sizeof(full_name), "%s, peer", name);
+	snprintf(note, sizeof(note), "peer %5.2f GB/s; CPU s/GB %.3f, peer %.3f", rate, own_cpu,
+	         cpu);
+	figure.name = full_name;
+	figure.note = note;
+	figure.more = json_pack("{s:f, s:f, s:f}", "peer_gb_per_s", rate, "peer_cpu_s_per_gb", cpu,
+	                        "cpu_s_per_gb", own_cpu);
+	kvh_bench_report(run->set->bench, &figure);
+}
+
 static bool measure_case(struct copy_set *set, const struct copy_case *one)
 {
-	uint64_t start_ns = kvh_bench_now(set->bench);
+	uint64_t start_ns = kvh_bench_own_ns(set->bench);
 	struct copy_run run;
 	uint32_t round = 0;
 	bool ok;
@@ -340,6 +418,7 @@ static bool measure_case(struct copy_set *set, const struct copy_case *one)
 	for (int op = KVH_BENCH_PUT; ok && op <= KVH_BENCH_GET; op++) {
 		report_rate(&run, one, op);
 		report_cpu(&run, one, op);
+		report_peer(&run, one, op);
 	}
 	run_fini(&run);
 	return ok;
@@ -377,7 +456,7 @@ static void report_shift(const struct copy_run *aligned, const struct copy_run *
 
 static bool measure_shift(struct copy_set *set, const struct copy_case *one)
 {
-	uint64_t start_ns = kvh_bench_now(set->bench);
+	uint64_t start_ns = kvh_bench_own_ns(set->bench);
 	struct copy_run aligned, shifted;
 	uint32_t round = 0;
 	bool ok;

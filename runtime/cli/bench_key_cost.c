@@ -8,13 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench_peer.h"
 #include "cli.h"
 
 enum {
-	VALUE_BYTES = 64,    /* small, so that bookkeeping is what is seen */
-	EXTENT_BYTES = 4096, /* what a pool gives it */
-	MANY_KEYS = 1000000, /* from here on the looser bound of P5 holds */
-	KEY_CASE_SHARE = 8   /* part of the time limit, as in bench_copy.c */
+	VALUE_BYTES = 64,       /* small, so that bookkeeping is what is seen */
+	EXTENT_BYTES = 4096,    /* what a pool gives it */
+	MANY_KEYS = 1000000,    /* from here on the looser bound of P5 holds */
+	KEY_CASE_SHARE = 8,     /* part of the time limit, as in bench_copy.c */
+	PEER_KEYS_MAX = 1000000 /* more would take a peer minutes and GiB */
 };
 
 /* What is timed. */
@@ -36,6 +38,9 @@ struct key_bench {
 	struct kvh_bench_objects present; /* the same keys in another order */
 	struct kvh_bench_objects absent;
 	struct kvh_bench_series put, get, hits, misses; /* us a key, as they are reported */
+	struct kvh_bench_series peer_hits;              /* us a key */
+	struct kvh_bench_series peer_cpu;               /* us a key */
+	struct kvh_bench_series peer_ratios;            /* over kvhold's time */
 	struct kvh_bench_series cpu[KEY_CALLS]; /* us a key, the copy of the value included */
 };
 
@@ -114,6 +119,30 @@ static double limit_us_per_key(struct key_bench *keys, enum kvh_bench_op op)
 	       (double)keys->lists.object_count;
 }
 
+static bool has_peer(const struct key_bench *keys)
+{
+	return keys->bench->peer && keys->bench->keys <= PEER_KEYS_MAX;
+}
+
+/* The peer's exists of as many keys, after kvhold's calls: it takes the caches. */
+static bool peer_hits(struct key_bench *keys, double us_per_key, bool counts)
+{
+	size_t count = keys->objects.count;
+	const struct kvh_bench_peer_case one = {KVH_BENCH_EXISTS, VALUE_BYTES, 1, count};
+	struct kvh_bench_peer_times times;
+
+	if (!has_peer(keys))
+		return true;
+	if (!kvh_bench_peer_run(keys->bench->peer, &one, &times, &keys->bench->peer_ns))
+		return false;
+	if (!counts)
+		return true;
+	kvh_bench_add(&keys->peer_hits, times.seconds * 1e6 / (double)count);
+	kvh_bench_add(&keys->peer_cpu, times.cpu_seconds * 1e6 / (double)count);
+	kvh_bench_add(&keys->peer_ratios, times.seconds * 1e6 / (double)count / us_per_key);
+	return true;
+}
+
 static bool measure_round(struct key_bench *keys, bool counts)
 {
 	struct key_times times;
@@ -126,7 +155,7 @@ static bool measure_round(struct key_bench *keys, bool counts)
 		return false;
 	limit_get = limit_us_per_key(keys, KVH_BENCH_GET);
 	if (!timed_run(keys, CALL_GET, &times) || !timed_run(keys, CALL_HIT, &times) ||
-	    !timed_run(keys, CALL_MISS, &times))
+	    !timed_run(keys, CALL_MISS, &times) || !peer_hits(keys, times.wall[CALL_HIT], counts))
 		return false;
 	if (!counts)
 		return true;
@@ -158,11 +187,33 @@ static void report_one(struct key_bench *keys, enum key_call call,
 	kvh_bench_report(keys->bench, &figure);
 }
 
+static void report_peer(struct key_bench *keys)
+{
+	double wall = kvh_bench_median(&keys->peer_hits), cpu = kvh_bench_median(&keys->peer_cpu);
+	struct kvh_bench_figure figure = {
+		.unit = "x the peer", .series = &keys->peer_ratios, .target = {"P5", 14, false}};
+	char name[64], note[128];
+
+	snprintf(name, sizeof(name), "exists, present, peer, %zu keys", keys->objects.count);
+	if (!has_peer(keys)) {
+		if (keys->bench->peer)
+			kvh_bench_skip(keys->bench, name, "too many keys for a peer");
+		return;
+	}
+	snprintf(note, sizeof(note), "peer %.3f us/key; CPU us/key %.3f, peer %.3f", wall,
+	         kvh_bench_median(&keys->cpu[CALL_HIT]), cpu);
+	figure.name = name;
+	figure.note = note;
+	figure.more = json_pack("{s:f, s:f}", "peer_us_per_key", wall, "peer_cpu_us_per_key", cpu);
+	kvh_bench_report(keys->bench, &figure);
+}
+
 static void report_all(struct key_bench *keys)
 {
 	double exists_bound = keys->objects.count < MANY_KEYS ? 0.05 : 0.10;
 
 	report_one(keys, CALL_HIT, &keys->hits, exists_bound);
+	report_peer(keys);
 	report_one(keys, CALL_MISS, &keys->misses, exists_bound);
 	report_one(keys, CALL_PUT, &keys->put, 0.25);
 	report_one(keys, CALL_GET, &keys->get, 0.25);
@@ -170,7 +221,7 @@ static void report_all(struct key_bench *keys)
 
 static bool measure(struct key_bench *keys)
 {
-	uint64_t start_ns = kvh_bench_now(keys->bench);
+	uint64_t start_ns = kvh_bench_own_ns(keys->bench);
 	uint32_t round = 0;
 	bool ok = measure_round(keys, false);
 
@@ -294,7 +345,7 @@ bool kvh_bench_space(struct kvh_bench *bench)
 	kvh_bench_head(bench, "Space of an object: local:");
 	snprintf(name, sizeof(name), "metadata, %zu objects", count);
 	figure.name = name;
-	if (kvh_bench_now(bench) - bench->started_ns > bench->limit_ns) {
+	if (kvh_bench_own_ns(bench) - bench->started_ns > bench->limit_ns) {
 		kvh_bench_skip(bench, name, "the time is over; run with --only space");
 		return true;
 	}

@@ -13,6 +13,11 @@ uint64_t kvh_bench_now(const struct kvh_bench *bench)
 	return bench->env->ops->now_ns(bench->env->ctx);
 }
 
+uint64_t kvh_bench_own_ns(const struct kvh_bench *bench)
+{
+	return kvh_bench_now(bench) - bench->peer_ns;
+}
+
 double kvh_bench_cpu_seconds(void)
 {
 	struct timespec used;
@@ -25,7 +30,7 @@ double kvh_bench_cpu_seconds(void)
 bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint64_t case_ns,
                        uint64_t case_limit_ns)
 {
-	uint64_t now_ns = kvh_bench_now(bench);
+	uint64_t now_ns = kvh_bench_own_ns(bench);
 	uint64_t spent_ns = now_ns - bench->started_ns;
 
 	if (rounds_done == 0)

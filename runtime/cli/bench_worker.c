@@ -246,7 +246,7 @@ static bool measure_jobs(struct worker_bench *work, bool is_load, double *cpu_se
 static bool measure_rounds(struct worker_bench *work, bool is_load, struct kvh_bench_series *series)
 {
 	uint64_t limit_ns = work->bench->limit_ns / WORKER_CASE_SHARE;
-	uint64_t start_ns = kvh_bench_now(work->bench);
+	uint64_t start_ns = kvh_bench_own_ns(work->bench);
 	double cpu_seconds;
 	bool ok = measure_jobs(work, is_load, &cpu_seconds);
 
