@@ -4,7 +4,8 @@
 #   make demo       install what the build needs, build, and show what kvhold does
 #   make test       build with tests, run the fast ones, check the rule table
 #   make long       after make test: the slow tests (crash, fuzz), then the whole rule table
-#   make bench      measure the shipped build; all figures in build/report/bench.json
+#   make bench      measure the shipped build, and a peer beside it where one can be installed;
+#                   all figures in build/report/bench.json
 #   make report     coverage build, all fast tests, build/report/index.html
 #   make lint       clang-tidy and cppcheck; make format rewrites the C files in place
 #   make install    into PREFIX (default /usr/local); DESTDIR is honoured
@@ -37,8 +38,7 @@ long:
 	python3 reports/rules.py --results build/dev/results
 
 bench: all
-	mkdir -p build/report
-	build/release/kvhold bench --json build/report/bench.json
+	tests/bench/run.sh
 
 report:
 	tools/setup.sh build test

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs from Debian what the build, the tests and the linters need and this machine lacks.
+# Installs from Debian what the build, the tests and the linters need and this machine lacks; when
+# asked for it, also what the peer of `make bench` needs (tools/setup_peer.sh).
 #
-#   tools/setup.sh [build] [test] [lint]     no group: all three
+#   tools/setup.sh [build] [test] [lint] [peer]     no group: the first three
 #
 # Asks nothing. Works as root or through sudo. Where nothing is missing it neither needs the
 # network nor root, and ends at once.
@@ -12,9 +13,10 @@ set -euo pipefail
 packages_build="gcc libc6-dev make cmake ninja-build pkg-config libxxhash-dev libjansson-dev"
 packages_test="g++ binutils git python3 libcmocka-dev libfiu-dev clang-format gcovr"
 packages_lint="clang libclang-rt-14-dev clang-tidy cppcheck valgrind"
+packages_peer="python3 python3-venv libibverbs1 libcurl4 libnuma1"
 
 usage() {
-	echo "usage: tools/setup.sh [build] [test] [lint]   (no group: all)" >&2
+	echo "usage: tools/setup.sh [build] [test] [lint] [peer]   (no group: the first three)" >&2
 	exit 2
 }
 
@@ -37,6 +39,7 @@ for group in "${groups[@]}"; do
 	build) wanted+=" $packages_build" ;;
 	test) wanted+=" $packages_test" ;;
 	lint) wanted+=" $packages_lint" ;;
+	peer) wanted+=" $packages_peer" ;;
 	*) usage ;;
 	esac
 done

@@ -40,7 +40,7 @@ static const struct kvh_cli_option options[] = {
 	{"rounds", OPTION_ROUNDS, "N", "measured rounds of each case (default 7)"},
 	{"seconds", OPTION_SECONDS, "N",
          "time for the whole run (default 60); a case that is out\nof its share ends after 3 "
-         "rounds, when half of the time\nis over after 1"},
+         "rounds, beside a peer after\nall, when half of the time is over after 1"},
 	{"set", OPTION_SET, "MIB",
          "MiB copied in each pass, a power of two (default 256);\nengine and store memory together "
          "are twice that and\nshould exceed the last-level cache"},

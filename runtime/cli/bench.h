@@ -15,7 +15,8 @@
 
 enum {
 	KVH_BENCH_ROUNDS_MAX = 101,
-	KVH_BENCH_ROUNDS_MIN = 3, /* of a case out of its time; 1 when half the run's is over */
+	KVH_BENCH_ROUNDS_MIN = 3, /* of a case out of its time, all beside a peer; 1 when half the
+	                             run's is over */
 	KVH_BENCH_BATCH_KEYS = 64,
 	KVH_BENCH_HASH_BYTES = 32
 };

@@ -32,6 +32,7 @@ bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint
 {
 	uint64_t now_ns = kvh_bench_own_ns(bench);
 	uint64_t spent_ns = now_ns - bench->started_ns;
+	uint32_t rounds_min = bench->peer ? bench->rounds : KVH_BENCH_ROUNDS_MIN;
 
 	if (rounds_done == 0)
 		return true;
@@ -39,7 +40,7 @@ bool kvh_bench_goes_on(const struct kvh_bench *bench, uint32_t rounds_done, uint
 		return false;
 	if (now_ns - case_ns < case_limit_ns)
 		return true;
-	return rounds_done < KVH_BENCH_ROUNDS_MIN && spent_ns < bench->limit_ns / 2;
+	return rounds_done < rounds_min && spent_ns < bench->limit_ns / 2;
 }
 
 unsigned char *kvh_bench_map(size_t bytes)
