@@ -15,7 +15,7 @@ stillborn) exit 3 ;;
 *) echo "ready fake 1.0" ;;
 esac
 
-while read -r word op object_bytes segments count; do
+while read -r word op object_bytes _ count; do
 	[ "$word" = run ] || break
 	checked=$count
 	[ "$op" = exists ] || checked=$((object_bytes * count))
