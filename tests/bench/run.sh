@@ -29,6 +29,6 @@ build/release/kvhold bench --json build/report/bench.json "${peer[@]}" "$@"
 [ $# -eq 0 ] || exit 0
 for part in copies keys; do
 	echo
-	build/release/kvhold bench --json "build/report/bench_shared_$part.json" --only $part \
-		--store "local:$pool?size=2GiB" --no-peer "it stands beside the private pool"
+	build/release/kvhold bench --json "build/report/bench_shared_$part.json" --only "$part" \
+		--seconds 150 --store "local:$pool?size=2GiB" --no-peer "it stands beside the private pool"
 done
