@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <kvhold/kvhold.h>
@@ -170,6 +171,31 @@ static void find_local(struct findings *found)
 		     kvh_strstatus(status));
 }
 
+/* A note at worst: containers often have no /dev/shm to speak of. */
+static void find_shared(struct findings *found)
+{
+	struct kvh_error error = {0};
+	struct kvh_store *store = NULL;
+	struct statvfs room;
+	char path[64], url[96];
+	kvh_status status;
+
+	snprintf(path, sizeof(path), "/dev/shm/kvhold.doctor-%ld", (long)getpid());
+	snprintf(url, sizeof(url), "local://%s?size=1MiB", path);
+	status = kvh_store_open(url, NULL, &store, &error);
+	unlink(path);
+	if (status == KVH_OK)
+		status = kvh_store_close(store, 0);
+	if (status != KVH_OK)
+		find(found, "local:NAME", VERDICT_NOTE,
+		     "shared pools can't be made in /dev/shm: %s",
+		     error.text[0] ? error.text : kvh_strstatus(status));
+	else if (statvfs("/dev/shm", &room) == 0)
+		find(found, "local:NAME", VERDICT_OK,
+		     "works; /dev/shm has room for %llu MiB of shared pools",
+		     (unsigned long long)room.f_bavail * room.f_frsize >> 20);
+}
+
 static void find_absent_backends(struct findings *found)
 {
 	bool verbs = access("/sys/class/infiniband", F_OK) == 0;
@@ -222,6 +248,7 @@ static int run_doctor(bool as_json)
 	find_huge_pages(&found);
 	find_memlock(&found);
 	find_local(&found);
+	find_shared(&found);
 	find_absent_backends(&found);
 	for (size_t i = 0; i < found.count; i++)
 		ok = ok && found.list[i].verdict != VERDICT_MISSING;

@@ -143,7 +143,9 @@ class Words(unittest.TestCase):
         self.assertIn("ready", done.stdout)
         answer = json.loads(kvhold("doctor", "--json").stdout)
         self.assertTrue(answer["ok"])
-        self.assertIn("local:", [finding["name"] for finding in answer["findings"]])
+        names = [finding["name"] for finding in answer["findings"]]
+        self.assertIn("local:", names)
+        self.assertIn("local:NAME", names)
 
 
 class Store(unittest.TestCase):
