@@ -17,7 +17,8 @@ enum {
 	SET_MIB_MAX = 1 << 20,
 	KEYS = 100000,
 	KEYS_MAX = 1 << 26,
-	SPACE_KEYS = 1000000
+	SPACE_KEYS = 1000000,
+	OPEN_KEYS = 1 << 17
 };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -28,6 +29,7 @@ enum option_id {
 	OPTION_SET,
 	OPTION_KEYS,
 	OPTION_SPACE_KEYS,
+	OPTION_OPEN_KEYS,
 	OPTION_ONLY,
 	OPTION_STORE,
 	OPTION_PEER,
@@ -47,7 +49,10 @@ static const struct kvh_cli_option options[] = {
 	{"keys", OPTION_KEYS, "N", "keys of the per-key figures (default 100000)"},
 	{"space-keys", OPTION_SPACE_KEYS, "N",
          "objects of the figure of bytes an object (default\n1000000)"},
-	{"only", OPTION_ONLY, "PART", "copies, keys, space or worker"},
+	{"open-keys", OPTION_OPEN_KEYS, "N",
+         "objects of the shared pool that is opened (default\n131072); each takes 16 KiB of "
+         "/dev/shm"},
+	{"only", OPTION_ONLY, "PART", "copies, keys, space, open or worker"},
 	{"store", OPTION_STORE, "URL",
          "the store of the copies and the keys (default: a pool in\nthis process, made for each "
          "case); it is EMPTIED before\neach round, and needs room for a quarter more than --set\n"
@@ -81,7 +86,8 @@ struct part {
 static const struct part parts[] = {{"copies", kvh_bench_copies},
                                     {"keys", kvh_bench_per_key},
                                     {"worker", kvh_bench_worker},
-                                    {"space", kvh_bench_space}};
+                                    {"space", kvh_bench_space},
+                                    {"open", kvh_bench_open}};
 
 #define PART_COUNT (sizeof(parts) / sizeof(parts[0]))
 
@@ -162,11 +168,15 @@ static bool take_option(struct request *request, int id, const char *value)
 		return take_number("keys", value, 64, KEYS_MAX, &bench->keys);
 	case OPTION_SPACE_KEYS:
 		return take_number("space-keys", value, 64, KEYS_MAX, &bench->space_keys);
+	case OPTION_OPEN_KEYS:
+		ok = take_number("open-keys", value, 64, KEYS_MAX, &number);
+		bench->open_keys = number - number % KVH_BENCH_BATCH_KEYS;
+		break;
 	case OPTION_ONLY:
 		request->only = value;
 		ok = is_part(value);
 		if (!ok)
-			kvh_cli_complain("bench", "--only %s: copies, keys, space or worker",
+			kvh_cli_complain("bench", "--only %s: copies, keys, space, open or worker",
 			                 value);
 		break;
 	case OPTION_PEER:
@@ -304,6 +314,7 @@ int kvh_cli_bench(int argc, char **argv)
 	                                    .set_bytes = SET_MIB * KVH_BENCH_MIB,
 	                                    .keys = KEYS,
 	                                    .space_keys = SPACE_KEYS,
+	                                    .open_keys = OPEN_KEYS,
 	                                    .limit_ns = SECONDS * SECOND_NS},
 	                          .peer_limit_ns = PEER_SECONDS * SECOND_NS};
 	int id = take_options(&request, argc, argv);

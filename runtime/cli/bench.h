@@ -33,6 +33,7 @@ struct kvh_bench {
 	uint64_t set_bytes;  /* bytes copied in each pass */
 	uint64_t keys;       /* of the per-key figures */
 	uint64_t space_keys; /* of the figure of bytes an object */
+	uint64_t open_keys;  /* objects of a pool that is opened; a multiple of 64 */
 	uint64_t started_ns;
 	uint64_t limit_ns;           /* for the whole run */
 	const char *store_url;       /* of copies and keys; NULL: a pool that fits each case */
@@ -177,5 +178,6 @@ bool kvh_bench_copies(struct kvh_bench *bench);  /* bench_copy.c: P1 to P4, P8 *
 bool kvh_bench_per_key(struct kvh_bench *bench); /* bench_key_cost.c: P5 */
 bool kvh_bench_space(struct kvh_bench *bench);   /* bench_key_cost.c: P7 */
 bool kvh_bench_worker(struct kvh_bench *bench);  /* bench_worker.c: P6, P9 */
+bool kvh_bench_open(struct kvh_bench *bench);    /* bench_open.c */
 
 #endif

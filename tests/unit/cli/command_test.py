@@ -147,6 +147,15 @@ class Words(unittest.TestCase):
         self.assertIn("local:", names)
         self.assertIn("local:NAME", names)
 
+    def test_the_bench_opens_a_shared_pool_and_removes_it(self):
+        if kvhold("bench", "--help").returncode != OK:
+            self.skipTest("this build has no bench")
+        done = kvhold("bench", "--only", "open", "--open-keys", "256", "--rounds", "2", "--json", "-")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        figures = {figure["name"]: figure for figure in json.loads(done.stdout)["figures"]}
+        self.assertEqual(len(figures["open, all were killed"]["rounds"]), 2)
+        self.assertEqual(list(pathlib.Path("/dev/shm").glob("kvhold.bench-open-*")), [])
+
 
 class Store(unittest.TestCase):
     """A URL without a name gives a pool of the command's own, which is empty."""
