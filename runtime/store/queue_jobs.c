@@ -116,11 +116,10 @@ void kvh_queue_add(struct kvh_queue *queue, struct queue_job *job)
 static enum queue_line_id choose_line(struct kvh_queue *queue) KVH_REQUIRES(kvh_role_queue)
 {
 	bool has_read = queue->lines[QUEUE_READS].queued.head;
-	bool has_write = queue->lines[QUEUE_WRITES].queued.head;
+	bool has_write = queue->lines[QUEUE_WRITES].queued.head &&
+	                 queue->running_writes < queue->write_threads;
 
 	if (!has_write)
-		queue->reads_ahead = 0;
-	if (!has_write || queue->running_writes >= queue->write_threads)
 		return has_read ? QUEUE_READS : QUEUE_LINES;
 	if (has_read && queue->reads_ahead < KVH_QUEUE_READS_AHEAD) {
 		queue->reads_ahead++;

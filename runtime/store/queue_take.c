@@ -6,24 +6,27 @@
 #include "base/fault.h"
 
 /*
- * done_count changes first and whoever changed it comes here; who finds the eventfd being moved
- * leaves, since the mover looks at the count once more when it is through. All seq_cst: of a change
- * of the count and the end of a move, one sees the other.
+ * done_count changes first, and whoever changed it comes here. Who finds the eventfd being moved,
+ * or moved meanwhile, leaves: the mover looks at the count once more when it is through. All
+ * seq_cst: of a change of the count and the end of a move, one sees the other. The count is looked
+ * at again by who may move, so between two writes there was a moment without completions.
  */
 void kvh_queue_show(struct kvh_queue *queue)
 {
 	int fd = atomic_load(&queue->fd);
 
 	while (fd >= 0) {
+		int state = atomic_load(&queue->fd_state);
 		bool is_high = atomic_load(&queue->done_count) > 0;
-		int state = is_high ? QUEUE_FD_LOW : QUEUE_FD_HIGH;
 
-		if (!atomic_compare_exchange_strong(&queue->fd_state, &state, QUEUE_FD_MOVING))
+		if (state == (is_high ? QUEUE_FD_HIGH : QUEUE_FD_LOW) || state == QUEUE_FD_MOVING ||
+		    !atomic_compare_exchange_strong(&queue->fd_state, &state, QUEUE_FD_MOVING))
 			return;
-		if (is_high) {
+		is_high = atomic_load(&queue->done_count) > 0;
+		if (is_high && state == QUEUE_FD_LOW) {
 			atomic_fetch_add_explicit(&queue->fd_writes, 1, memory_order_relaxed);
 			kvh_eventfd_set(fd);
-		} else {
+		} else if (!is_high && state == QUEUE_FD_HIGH) {
 			kvh_eventfd_clear(fd);
 		}
 		atomic_store(&queue->fd_state, is_high ? QUEUE_FD_HIGH : QUEUE_FD_LOW);

@@ -169,12 +169,13 @@ KVH_API kvh_status kvh_queue_run(struct kvh_queue *queue, const struct kvh_queue
                                  struct kvh_error *error);
 
 /*
- * An eventfd that is readable exactly while poll has something to give; for poll(2), epoll and
- * event loops, level-triggered or edge-triggered if poll is then called until it gives nothing.
- * poll and wait make it unreadable again when they take the last completion: that is its drain.
- * Never read, write or close it. Written at most once each time that completions begin to wait;
- * costs nothing until this call was made. The queue's until close. KVH_NOT_SUPPORTED: the
- * environment is not kvh_env_posix(). KVH_BUSY: no file descriptor is free. Any thread.
+ * An eventfd that is readable while poll has something to give, and perhaps for a moment longer;
+ * for poll(2), epoll and event loops, level-triggered, or edge-triggered if poll is then called
+ * until it gives nothing. poll and wait make it unreadable again when they take the last
+ * completion: that is its drain. Never read, write or close it. Written at most once each time that
+ * completions begin to wait; costs nothing until this call was made. The queue's until close.
+ * KVH_NOT_SUPPORTED: the environment is not kvh_env_posix(). KVH_BUSY: no file descriptor is free.
+ * Any thread.
  */
 KVH_API kvh_status kvh_queue_fd(struct kvh_queue *queue, int *fd);
 

@@ -357,27 +357,65 @@ static void no_memory_at_any_place_of_open_leaves_nothing(void **state)
 	rig_free(rig);
 }
 
+/* Stepped, so that no thread allocates meanwhile. */
 static void a_job_takes_one_allocation_and_is_refused_without_it(void **state)
 {
-	struct rig *rig = *state;
-	struct kvh_queue_job job = rig_job(rig, KVH_QUEUE_PUT, 0, RIG_KEYS_MAX);
-	struct kvh_queue_completion completion;
+	struct rig *rig = rig_new(true);
+	const struct kvh_queue_options options = rig_options(rig, 1);
+	struct kvh_queue_job job;
 	struct kvh_error error = {0};
 	uint64_t id = 99;
 
+	(void)state;
+	rig_open(rig, &options);
+	job = rig_job(rig, KVH_QUEUE_PUT, 0, RIG_KEYS_MAX);
 	assert_true(kvh_fault_arm_nth("base/alloc", 1, KVH_NO_MEMORY));
 	assert_int_equal(kvh_queue_submit(rig->queue, &job, &id, &error), KVH_NO_MEMORY);
 	kvh_fault_disarm_all();
 	assert_true(error.text[0]);
 	assert_int_equal(id, 99);
 	assert_int_equal(rig_stats(rig).submitted_jobs, 0);
-	/* Its room in the line was given back: a line of any size takes it. */
 	assert_true(kvh_fault_arm_nth("base/alloc", 1000, KVH_NO_MEMORY));
 	assert_int_equal(kvh_queue_submit(rig->queue, &job, &id, &error), KVH_OK);
 	assert_int_equal(kvh_fault_passed(KVH_FAULT_BASE_ALLOC), 1);
 	kvh_fault_disarm_all();
-	assert_int_equal(kvh_queue_wait(rig->queue, id, 0, &completion, sizeof(completion)),
-	                 KVH_OK);
+	rig_turn(rig, 0);
+	rig_assert_ended(rig, id, KVH_OK);
+	rig_free(rig);
+}
+
+static bool close_meanwhile(void *user, enum kvh_fault_point point, const void *key,
+                            size_t key_bytes, int64_t *number)
+{
+	struct rig *rig = user;
+
+	(void)key, (void)key_bytes, (void)number;
+	/* Not freed: the submit is inside. */
+	if (point == KVH_FAULT_BASE_ALLOC)
+		assert_int_equal(kvh_queue_close(rig->queue, 1, NULL), KVH_TIMEOUT);
+	return false;
+}
+
+/* proves: D-8 */
+static void a_job_that_is_being_copied_when_the_queue_closes_is_refused(void **state)
+{
+	struct rig *rig = rig_new(true);
+	const struct kvh_queue_options options = rig_options(rig, 1);
+	struct kvh_queue_job job;
+	struct kvh_error error = {0};
+	uint64_t id = 99;
+
+	(void)state;
+	rig_open(rig, &options);
+	job = rig_job(rig, KVH_QUEUE_PUT, 0, 1);
+	assert_true(kvh_fault_arm(close_meanwhile, rig));
+	assert_int_equal(kvh_queue_submit(rig->queue, &job, &id, &error), KVH_CLOSED);
+	kvh_fault_disarm_all();
+	assert_int_equal(error.status, KVH_CLOSED);
+	assert_int_equal(id, 99);
+	assert_int_equal(kvh_queue_close(rig->queue, 1, NULL), KVH_OK);
+	rig->queue = NULL;
+	rig_free(rig);
 }
 
 /* A refused job leaves no trace in its line's limits. */
@@ -470,7 +508,8 @@ int main(void)
 		cmocka_unit_test(an_environment_without_descriptors_has_no_fd),
 		queue_test(without_a_free_descriptor_the_fd_can_be_asked_for_again),
 		cmocka_unit_test(no_memory_at_any_place_of_open_leaves_nothing),
-		queue_test(a_job_takes_one_allocation_and_is_refused_without_it),
+		cmocka_unit_test(a_job_takes_one_allocation_and_is_refused_without_it),
+		cmocka_unit_test(a_job_that_is_being_copied_when_the_queue_closes_is_refused),
 		cmocka_unit_test(a_refused_job_gives_its_room_back),
 		queue_test(every_call_in_a_child_is_refused),
 	};

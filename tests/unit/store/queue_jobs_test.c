@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "queue_rig.h"
+#include "store/queue_internal.h"
 
 static int setup(void **state)
 {
@@ -331,6 +332,22 @@ static void wait_takes_the_completion_of_its_job_alone(void **state)
 	assert_int_equal(wait_ms(rig, first, 0, &completion), KVH_OBJECT_NOT_FOUND);
 }
 
+/* As kvh_queue_run does, with the job at its end before the caller waits. */
+static void a_job_with_a_waiter_from_the_start_is_never_polled(void **state)
+{
+	struct rig *rig = *state;
+	const struct kvh_queue_job job = rig_job(rig, KVH_QUEUE_GET, 1, 1);
+	struct kvh_queue_completion completion;
+	uint64_t id;
+
+	assert_int_equal(kvh_queue_hand_in(rig->queue, &job, true, &id, NULL), KVH_OK);
+	rig_turn(rig, 0);
+	assert_int_equal(rig_state(rig, id), KVH_QUEUE_JOB_DONE);
+	rig_assert_nothing(rig);
+	assert_int_equal(wait_ms(rig, 0, 0, &completion), KVH_TIMEOUT);
+	assert_int_equal(wait_ms(rig, id, 0, &completion), KVH_OK);
+}
+
 static void wait_for_any_takes_the_oldest(void **state)
 {
 	struct rig *rig = *state;
@@ -413,6 +430,7 @@ int main(void)
 		queue_test(a_prefix_that_ends_in_an_error_says_so),
 		queue_test(nothing_is_lost_in_a_small_array),
 		queue_test(wait_takes_the_completion_of_its_job_alone),
+		queue_test(a_job_with_a_waiter_from_the_start_is_never_polled),
 		queue_test(wait_for_any_takes_the_oldest),
 		queue_test(a_job_is_looked_at_in_every_state),
 		queue_test(stats_tell_how_jobs_ended),
