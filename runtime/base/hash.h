@@ -18,4 +18,15 @@ struct kvh_hash128 {
 uint64_t kvh_hash64(const void *data, size_t bytes);
 struct kvh_hash128 kvh_hash128(const void *data, size_t bytes);
 
+/*
+ * Two words to one, by the product of both. For tables in memory, where a call for each key would
+ * cost more than the hash; not written down.
+ */
+static inline uint64_t kvh_mix64(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 #endif

@@ -70,6 +70,10 @@ void kvh_core_prepare(const struct kvh_core *core, const struct kvh_key *keys, s
 struct kvh_core_ref kvh_core_find(const struct kvh_core *core, const struct kvh_stored_key *key,
                                   uint32_t skip, uint64_t now_unit);
 
+/* The same for many keys: the first one with each digest. */
+void kvh_core_find_all(const struct kvh_core *core, const struct kvh_stored_key *keys, size_t count,
+                       uint64_t now_unit, struct kvh_core_ref *refs);
+
 /*
  * Finds and pins up to 64 keys in one own pin block: pinned objects don't change until unpin. Keys
  * without one: slot KVH_NONE. False: all pin blocks are in use, try again.

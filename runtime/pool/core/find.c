@@ -6,12 +6,22 @@
 #include "pool/core/index.h"
 #include "pool/core/sessions.h"
 
+/* Keys whose hashes are fetched ahead: they lie wherever the engine keeps them. */
+enum { PREFETCH_KEYS = 8 };
+
 uint32_t kvh_find_locked(const struct kvh_core *core, const struct kvh_stored_key *key,
                          uint64_t *ctl)
 {
 	struct kvh_index_search search;
-	uint32_t slot;
+	uint32_t slot = key->likely_slot;
 
+	/* The record alone says so; a RESERVED one may have left the index. */
+	if (slot != KVH_NONE && !key->text_bytes) {
+		*ctl = atomic_load(&core->area.slots[slot].ctl);
+		if (kvh_ctl_state(*ctl) == KVH_SLOT_VALID &&
+		    kvh_slot_has_key(&core->area.slots[slot], key))
+			return slot;
+	}
 	kvh_index_begin(&core->area, key->hash, &search);
 	while ((slot = kvh_index_next(&core->area, &search)) != KVH_NONE) {
 		struct kvh_slot *at = &core->area.slots[slot];
@@ -33,6 +43,7 @@ void kvh_core_prepare(const struct kvh_core *core, const struct kvh_key *keys, s
 	const struct kvh_area *area = &core->area;
 
 	for (size_t i = 0; i < count; i++) {
+		__builtin_prefetch(keys[i + PREFETCH_KEYS < count ? i + PREFETCH_KEYS : i].hash);
 		kvh_stored_key_make(area, &keys[i], core->hash_mask, &stored[i]);
 		__builtin_prefetch(&area->buckets[kvh_index_bucket(area, stored[i].hash)]);
 	}
@@ -53,12 +64,13 @@ static bool slot_is_object(const struct kvh_core *core, uint32_t index,
                            const struct kvh_stored_key *key, uint64_t now_unit, uint64_t *ctl)
 {
 	struct kvh_slot *slot = &core->area.slots[index];
-	uint64_t use;
+	uint64_t use = 0;
 
 	*ctl = atomic_load_explicit(&slot->ctl, memory_order_acquire);
 	if (kvh_ctl_state(*ctl) != KVH_SLOT_VALID || !kvh_slot_has_key(slot, key))
 		return false;
-	use = atomic_load_explicit(&slot->use, memory_order_acquire);
+	if (kvh_ctl_flags(*ctl) & KVH_SLOT_EXPIRES)
+		use = atomic_load_explicit(&slot->use, memory_order_acquire);
 	/* The fields were this life's. */
 	return atomic_load_explicit(&slot->ctl, memory_order_relaxed) == *ctl &&
 	       !kvh_slot_expired(&core->area, *ctl, use, now_unit);
@@ -79,6 +91,13 @@ struct kvh_core_ref kvh_core_find(const struct kvh_core *core, const struct kvh_
 		if (slot_is_object(core, ref.slot, key, now_unit, &ref.ctl) && skip-- == 0)
 			return ref;
 	return ref;
+}
+
+void kvh_core_find_all(const struct kvh_core *core, const struct kvh_stored_key *keys, size_t count,
+                       uint64_t now_unit, struct kvh_core_ref *refs)
+{
+	for (size_t i = 0; i < count; i++)
+		refs[i] = kvh_core_find(core, &keys[i], 0, now_unit);
 }
 
 /* ---- pins ------------------------------------------------------------------------------ */

@@ -5,36 +5,18 @@
 #include "base/check.h"
 #include "base/fault.h"
 
-/* The low half chooses the bucket, the high half is the tag. */
-uint32_t kvh_index_bucket(const struct kvh_area *area, uint64_t hash)
-{
-	return (uint32_t)((hash & UINT32_MAX) * area->geometry.bucket_count >> 32);
-}
-
 static uint32_t bucket_after(const struct kvh_area *area, uint32_t bucket)
 {
 	return bucket + 1 == area->geometry.bucket_count ? 0 : bucket + 1;
 }
 
-uint32_t kvh_index_next(const struct kvh_area *area, struct kvh_index_search *search)
+bool kvh_index_overflows(const struct kvh_area *area, struct kvh_index_search *search)
 {
-	for (;;) {
-		struct kvh_bucket *bucket = &area->buckets[search->bucket];
-
-		while (search->entry < KVH_BUCKET_ENTRIES) {
-			uint64_t entry = atomic_load_explicit(&bucket->entry[search->entry++],
-			                                      memory_order_acquire);
-			uint32_t slot = (uint32_t)entry - 1;
-
-			if (entry >> 32 == search->tag && slot < area->geometry.slot_count)
-				return slot;
-		}
-		if (--search->buckets_left == 0 ||
-		    atomic_load_explicit(&bucket->overflow, memory_order_acquire) == 0)
-			return KVH_NONE;
-		search->bucket = bucket_after(area, search->bucket);
-		search->entry = 0;
-	}
+	if (--search->buckets_left == 0)
+		return false;
+	search->bucket = bucket_after(area, search->bucket);
+	search->matches = kvh_bucket_matches(&area->buckets[search->bucket], search->tag);
+	return true;
 }
 
 static _Atomic uint64_t *find_entry(struct kvh_bucket *bucket, uint64_t wanted)

@@ -2,9 +2,6 @@
 /* Stored keys: raw bytes or a digest with the text beside the payload (S-12). */
 #include "pool/core/keys.h"
 
-#include <string.h>
-
-#include "base/hash.h"
 #include "pool/core/prefixes.h"
 #include "pool/core/spans.h"
 
@@ -15,15 +12,6 @@ enum {
 	ANY_DIGEST = 255,
 	DIGEST_BYTES = 16
 };
-
-uint64_t kvh_stored_hash(const struct kvh_area *area, const uint64_t word[KVH_STORED_WORDS],
-                         uint32_t prefix_id, uint64_t hash_mask)
-{
-	/* The epoch keeps an order of keys from meeting the same buckets in every pool. */
-	const uint64_t words[] = {word[0], word[1], word[2], word[3], prefix_id, area->epoch};
-
-	return kvh_hash64(words, sizeof(words)) & hash_mask;
-}
 
 static uint32_t prefix_hash_bytes(const struct kvh_area *area, uint32_t prefix_id)
 {
@@ -42,27 +30,19 @@ static void digest(const struct kvh_key *key, unsigned char bytes[STORED_BYTES],
 	stored->text = key->hash;
 }
 
-void kvh_stored_key_make(const struct kvh_area *area, const struct kvh_key *key, uint64_t hash_mask,
-                         struct kvh_stored_key *stored)
+void kvh_stored_words_make(const struct kvh_area *area, const struct kvh_key *key,
+                           struct kvh_stored_key *stored)
 {
 	unsigned char bytes[STORED_BYTES] = {0};
 	bool any = prefix_hash_bytes(area, key->prefix_id) == 0;
 
-	stored->likely_slot = KVH_NONE;
-	stored->text_bytes = 0;
-	stored->text = NULL;
 	if (key->hash_bytes > (any ? ANY_RAW_BYTES_MAX : STORED_BYTES))
 		digest(key, bytes, stored);
-	else if (key->hash_bytes == STORED_BYTES)
-		memcpy(bytes, key->hash,
-		       STORED_BYTES); /* the usual length, known to the compiler */
 	else
 		memcpy(bytes, key->hash, key->hash_bytes);
 	if (any)
 		bytes[LENGTH_AT] = stored->text_bytes ? ANY_DIGEST : (unsigned char)key->hash_bytes;
 	memcpy(stored->word, bytes, sizeof(bytes));
-	stored->prefix_id = key->prefix_id;
-	stored->hash = kvh_stored_hash(area, stored->word, key->prefix_id, hash_mask);
 }
 
 static void slot_bytes(const struct kvh_slot *slot, unsigned char bytes[STORED_BYTES])

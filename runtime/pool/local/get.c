@@ -43,7 +43,7 @@ static kvh_status has_key(struct kvh_local *local, const struct kvh_stored_key *
 	return KVH_OK;
 }
 
-/* Looks again at what was missed while the index was rebuilt. */
+/* Compares whole texts, and looks again at what was missed while the index was rebuilt. */
 static kvh_status find_key(struct kvh_local *local, const struct kvh_stored_key *key,
                            uint64_t now_unit, const struct kvh_call *call,
                            struct kvh_rebuild_watch *watch, struct kvh_core_ref *ref)
@@ -65,9 +65,13 @@ static void exists_turn(struct kvh_local *local, const struct kvh_batch *batch, 
 	struct kvh_rebuild_watch watch = kvh_local_watch(local);
 
 	kvh_core_prepare(&local->core, batch->keys, batch->count, stored);
+	kvh_core_find_all(&local->core, stored, batch->count, now_unit, refs);
 	for (size_t i = 0; i < batch->count; i++) {
-		kvh_status stop = find_key(local, &stored[i], now_unit, call, &watch, &refs[i]);
+		kvh_status stop = KVH_OK;
 
+		if (refs[i].slot == KVH_NONE ? kvh_local_look_again(local, &watch, call)
+		                             : stored[i].text_bytes != 0)
+			stop = find_key(local, &stored[i], now_unit, call, &watch, &refs[i]);
 		batch->results[i].value = stop ? stop : refs[i].slot != KVH_NONE;
 		if (stop)
 			refs[i].slot = KVH_NONE;
