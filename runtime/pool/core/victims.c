@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "pool/core/index.h"
 #include "pool/core/sessions.h"
 #define LOAD(word)         atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
@@ -12,7 +13,9 @@
 enum {
 	LIST_SHARE = 4, /* of all slots: a scan costs this many slots a victim */
 	LIST_MIN = 64,
-	PREFETCH_VICTIMS = 4,
+	/* How many victims ahead a record is fetched, and then what the record names. */
+	PREFETCH_RECORDS = 16,
+	PREFETCH_NAMED = 8,
 	SAMPLES_MAX = 512,
 	RADIX_BITS = 11,
 	FILLER_BITS = 12,
@@ -319,17 +322,40 @@ void kvh_victims_pass(struct kvh_area *area, uint32_t *cursor, bool for_good)
 	++*cursor;
 }
 
-/* What evicting the victim a few places on will read first. */
+static uint32_t slot_at(const struct kvh_area *area, uint32_t active, uint32_t cursor)
+{
+	return (uint32_t)(LOAD(area->fixed->victim_lists[active].victims[cursor]) >> 32);
+}
+
+/* The lines that evicting a slot goes to by its record: its bucket and its span's neighbours. */
+static void prefetch_named(const struct kvh_area *area, uint32_t index)
+{
+	const struct kvh_slot *slot = &area->slots[index];
+	uint64_t word[KVH_STORED_WORDS];
+	uint64_t hash;
+
+	for (unsigned i = 0; i < KVH_STORED_WORDS; i++)
+		word[i] = LOAD(slot->word[i]);
+	/* A test's mask aside, which makes this a fetch for nothing. */
+	hash = kvh_stored_hash(area, word, LOAD(slot->prefix_id), UINT64_MAX);
+	__builtin_prefetch(&area->buckets[kvh_index_bucket(area, hash)]);
+	__builtin_prefetch(&area->links[LOAD(area->links[index].prev)]);
+	__builtin_prefetch(&area->links[LOAD(area->links[index].next)]);
+}
+
+/* What evicting the next victims will read: each of these is far away in a large pool. */
 static void prefetch_ahead(const struct kvh_area *area, uint32_t active, uint32_t cursor)
 {
-	uint32_t ahead = cursor + PREFETCH_VICTIMS;
-	uint32_t slot;
+	uint32_t count = LOAD(area->fixed->victims.bounds[active].count);
 
-	if (ahead >= LOAD(area->fixed->victims.bounds[active].count))
-		return;
-	slot = (uint32_t)(LOAD(area->fixed->victim_lists[active].victims[ahead]) >> 32);
-	__builtin_prefetch(&area->slots[slot]);
-	__builtin_prefetch(&area->links[slot]);
+	if (cursor + PREFETCH_RECORDS < count) {
+		uint32_t slot = slot_at(area, active, cursor + PREFETCH_RECORDS);
+
+		__builtin_prefetch(&area->slots[slot]);
+		__builtin_prefetch(&area->links[slot]);
+	}
+	if (cursor + PREFETCH_NAMED < count)
+		prefetch_named(area, slot_at(area, active, cursor + PREFETCH_NAMED));
 }
 
 struct kvh_ranked kvh_victims_at(struct kvh_area *area, uint32_t *cursor, uint64_t now_unit)

@@ -152,6 +152,17 @@ bool kvh_fabric_memory_move(enum kvh_copy_kernel kernel, enum kvh_fabric_directi
 	}
 }
 
+void kvh_fabric_memory_prefetch(const struct kvh_piece *piece)
+{
+	struct segments segments = segments_of(piece->value);
+	struct kvh_segment segment = segment_at(&segments, 0);
+
+	if (segment.bytes >= KVH_COPY_STREAM_BYTES_MIN)
+		return;
+	__builtin_prefetch(segment.addr);
+	__builtin_prefetch(piece->extent);
+}
+
 bool kvh_fabric_memory_put_some(const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
                                 size_t bytes_max, const struct kvh_piece *next)
 {

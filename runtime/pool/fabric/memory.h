@@ -23,6 +23,12 @@ bool kvh_fabric_memory_put_some(const struct kvh_piece *piece, struct kvh_piece_
 bool kvh_fabric_memory_get_some(const struct kvh_piece *piece, struct kvh_piece_cursor *cursor,
                                 size_t bytes_max, const struct kvh_piece *next);
 
+/*
+ * Fetches where a value of short segments begins, at both ends: many of them are waited for at once
+ * instead of one after the other. Long ones are fetched as they are copied.
+ */
+void kvh_fabric_memory_prefetch(const struct kvh_piece *piece);
+
 enum kvh_fabric_direction { KVH_FABRIC_PUT = 0, KVH_FABRIC_GET = 1 };
 
 /* What the calls above are made of; tests name the kernel. */

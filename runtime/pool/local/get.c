@@ -151,6 +151,18 @@ static struct kvh_piece piece_of(const struct get_turn *turn, size_t index)
 	};
 }
 
+static void prefetch_all(const struct get_turn *turn)
+{
+	for (size_t i = 0; i < turn->batch.count; i++) {
+		struct kvh_piece piece;
+
+		if (turn->pins.refs[i].slot == KVH_NONE)
+			continue;
+		piece = piece_of(turn, i);
+		kvh_fabric_memory_prefetch(&piece);
+	}
+}
+
 static int64_t get_one(struct get_turn *turn, size_t index)
 {
 	struct kvh_core *core = &turn->local->core;
@@ -237,6 +249,7 @@ static void run_turn(struct get_turn *turn)
 		fail_all(&turn->batch, stop);
 		return;
 	}
+	prefetch_all(turn);
 	for (size_t i = 0; i < turn->batch.count; i++)
 		turn->batch.results[i].value = get_one(turn, i);
 	kvh_fabric_memory_fence();

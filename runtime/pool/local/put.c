@@ -189,6 +189,18 @@ static kvh_status fill_one(struct put *put, const struct put_turn *turn, size_t 
 	return KVH_OK;
 }
 
+static void prefetch_all(const struct put *put, const struct put_turn *turn)
+{
+	for (size_t i = 0; i < turn->count; i++) {
+		struct kvh_piece piece;
+
+		if (turn->keys[i].status)
+			continue;
+		piece = piece_of(put, turn, i);
+		kvh_fabric_memory_prefetch(&piece);
+	}
+}
+
 /* Fills what was reserved; from a stop on nothing more. Those that stopped lose their places. */
 static void fill(struct put *put, struct put_turn *turn)
 {
@@ -197,6 +209,7 @@ static void fill(struct put *put, struct put_turn *turn)
 	kvh_status stop = KVH_OK;
 	size_t count = 0;
 
+	prefetch_all(put, turn);
 	for (size_t i = 0; i < turn->count; i++) {
 		if (turn->keys[i].status)
 			continue;
