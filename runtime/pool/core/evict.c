@@ -82,8 +82,7 @@ static void give_back(struct kvh_core *core, uint32_t slot, uint64_t ctl)
 	struct kvh_area *area = &core->area;
 	struct kvh_stored_key key;
 	uint32_t unit = atomic_load_explicit(&area->slots[slot].extent_unit, memory_order_relaxed);
-	uint64_t used_bytes =
-		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
+	uint64_t used_bytes;
 
 	stored_words(&area->slots[slot], &key);
 	kvh_index_remove(area, kvh_stored_hash(area, key.word, key.prefix_id, core->hash_mask),
@@ -92,8 +91,8 @@ static void give_back(struct kvh_core *core, uint32_t slot, uint64_t ctl)
 	/* The record names nothing before its extent can be granted again (S-17). */
 	atomic_store_explicit(&area->slots[slot].ctl, kvh_ctl_free(ctl), memory_order_release);
 	KVH_CRASH_POINT(POOL_FREED);
+	used_bytes = (uint64_t)kvh_extent_give(area, unit, slot) * KVH_UNIT_BYTES;
 	kvh_count64(&area->fixed->prefix_states[key.prefix_id].used_bytes, -used_bytes);
-	kvh_extent_give(area, unit, slot);
 	KVH_CRASH_POINT(POOL_EXTENT_GIVEN);
 	kvh_slots_give(area, slot);
 }

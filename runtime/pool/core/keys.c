@@ -147,11 +147,17 @@ void kvh_slot_key(const struct kvh_area *area, const struct kvh_slot *slot,
                   struct kvh_evicted_key *key)
 {
 	unsigned char bytes[STORED_BYTES];
-	uint32_t text_bytes = kvh_slot_text_bytes(area, slot);
+	uint32_t text_bytes;
 
-	slot_bytes(slot, bytes);
 	*key = (struct kvh_evicted_key){
 		.prefix_id = atomic_load_explicit(&slot->prefix_id, memory_order_relaxed)};
+	key->hash_bytes = slot_hash_bytes(area, slot);
+	if (key->hash_bytes && key->hash_bytes <= STORED_BYTES) {
+		slot_bytes(slot, key->hash); /* zeros behind a shorter one */
+		return;
+	}
+	slot_bytes(slot, bytes);
+	text_bytes = kvh_slot_text_bytes(area, slot);
 	key->hash_bytes = text_bytes;
 	if (!text_bytes)
 		key->hash_bytes = raw_hash(area, slot, bytes, key->hash);

@@ -249,8 +249,6 @@ static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
 	uint64_t free_ctl = atomic_load_explicit(&at->ctl, memory_order_relaxed);
 	uint64_t ctl = kvh_ctl_make(kvh_ctl_generation(free_ctl), core->session + 1,
 	                            KVH_SLOT_RESERVED, reserve->flags);
-	uint64_t extent_bytes =
-		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
 
 	KVH_CRASH_POINT(POOL_RESERVE);
 	kvh_slot_fill(at, key->key, unit, (uint32_t)key->length_bytes);
@@ -261,9 +259,6 @@ static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
 	KVH_CRASH_POINT(POOL_RESERVED);
 	kvh_index_insert(area, key->key->hash, slot);
 	KVH_CRASH_POINT(POOL_INDEXED);
-	kvh_count64(&area->fixed->prefix_states[key->key->prefix_id].used_bytes, extent_bytes);
-	atomic_fetch_add_explicit(&area->fixed->sessions[core->session].reserved_slots, 1,
-	                          memory_order_relaxed);
 	key->ref = (struct kvh_core_ref){.slot = slot, .ctl = ctl};
 	key->status = KVH_OK;
 }
@@ -286,6 +281,8 @@ static bool try_room(struct kvh_core *core, const struct kvh_reserve *reserve,
 		return false;
 	}
 	fill_slot(core, reserve, key, slot, unit);
+	kvh_count64(&core->area.fixed->prefix_states[key->key->prefix_id].used_bytes,
+	            (uint64_t)size->extent_units * KVH_UNIT_BYTES);
 	return true;
 }
 
@@ -377,9 +374,22 @@ static bool scan(struct kvh_core *core, struct kvh_reserve *reserve, uint64_t no
 	return true;
 }
 
+/* Once a turn: this session's other threads count theirs down without the lock. */
+static void count_reserved(struct kvh_core *core, const struct kvh_reserve *reserve, size_t first)
+{
+	uint32_t reserved = 0;
+
+	for (size_t i = first; i < reserve->next; i++)
+		reserved += reserve->keys[i].status == KVH_OK;
+	atomic_fetch_add_explicit(&core->area.fixed->sessions[core->session].reserved_slots,
+	                          reserved, memory_order_relaxed);
+}
+
 enum kvh_reserve_step kvh_core_reserve(struct kvh_core *core, struct kvh_reserve *reserve,
                                        uint64_t now_ns, kvh_deadline deadline_ns)
 {
+	size_t first = reserve->next;
+
 	if (reserve->want_scan && !scan(core, reserve, now_ns, deadline_ns))
 		return KVH_RESERVE_WAIT;
 	if (reserve->look_plus_1)
@@ -392,6 +402,7 @@ enum kvh_reserve_step kvh_core_reserve(struct kvh_core *core, struct kvh_reserve
 		end_search(core, reserve);
 		reserve->next++;
 	}
+	count_reserved(core, reserve, first);
 	kvh_core_give(core);
 	return reserve->next < reserve->count ? KVH_RESERVE_AGAIN : KVH_RESERVE_DONE;
 }

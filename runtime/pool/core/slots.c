@@ -16,17 +16,6 @@ uint64_t kvh_time_until(uint64_t now_ns, uint64_t seconds)
 	       (now_ns % KVH_TIME_UNIT_NS + ns + KVH_TIME_UNIT_NS - 1) / KVH_TIME_UNIT_NS;
 }
 
-uint64_t kvh_until_unit(const struct kvh_area *area, uint64_t use)
-{
-	uint64_t base = atomic_load_explicit(&area->super->time_base, memory_order_acquire);
-	uint64_t code = use & 0xffff;
-
-	if (!code)
-		return UINT64_MAX;
-	/* The one unit in [base, base + 65535) with this code. */
-	return base + (code - 1 + 65535 - base % 65535) % 65535;
-}
-
 /* A time before `from` becomes `from`: still passed, still in order with what comes. */
 static void pull_time(struct kvh_area *area, struct kvh_slot *slot, uint64_t from)
 {
@@ -52,35 +41,23 @@ void kvh_times_rebase(struct kvh_area *area, uint64_t now_ns)
 	atomic_compare_exchange_strong(&area->super->time_base, &base, now_unit);
 }
 
-uint64_t kvh_slot_rank(const struct kvh_area *area, uint64_t ctl, uint64_t use, uint64_t now_unit)
-{
-	uint32_t flags = kvh_ctl_flags(ctl);
-	uint64_t level = 1 + (flags & KVH_SLOT_PRIORITY_MASK);
-
-	if (use & 0xffff) {
-		bool passed = kvh_until_unit(area, use) <= now_unit;
-
-		if (flags & KVH_SLOT_EXPIRES)
-			level = passed ? 0 : level;
-		else
-			level += passed ? 0 : 1 + KVH_SLOT_PRIORITY_MASK;
-	}
-	return level << 48 | use >> 16;
-}
-
 uint32_t kvh_slot_check(const struct kvh_slot *slot, uint64_t generation)
 {
-	uint64_t words[KVH_STORED_WORDS + 3];
+	uint64_t place = (uint64_t)atomic_load_explicit(&slot->prefix_id, memory_order_relaxed)
+	                         << 32 |
+	                 atomic_load_explicit(&slot->extent_unit, memory_order_relaxed);
+	uint64_t word[KVH_STORED_WORDS], check;
 
 	for (unsigned i = 0; i < KVH_STORED_WORDS; i++)
-		words[i] = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
-	words[KVH_STORED_WORDS] =
-		(uint64_t)atomic_load_explicit(&slot->prefix_id, memory_order_relaxed) << 32 |
-		atomic_load_explicit(&slot->extent_unit, memory_order_relaxed);
-	words[KVH_STORED_WORDS + 1] =
-		atomic_load_explicit(&slot->length_bytes, memory_order_relaxed);
-	words[KVH_STORED_WORDS + 2] = generation;
-	return (uint32_t)kvh_hash64(words, sizeof(words));
+		word[i] = atomic_load_explicit(&slot->word[i], memory_order_relaxed);
+	check = kvh_mix64(word[0] ^ UINT64_C(0x2545f4914f6cdd1d),
+	                  word[1] ^ UINT64_C(0x9e3779b97f4a7c15)) ^
+	        kvh_mix64(word[2] ^ UINT64_C(0xbf58476d1ce4e5b9),
+	                  word[3] ^ UINT64_C(0x94d049bb133111eb));
+	check = kvh_mix64(check ^ place, generation ^ UINT64_C(0xd6e8feb86659fd93));
+	return (uint32_t)kvh_mix64(
+		check ^ atomic_load_explicit(&slot->length_bytes, memory_order_relaxed),
+		UINT64_C(0xff51afd7ed558ccd));
 }
 
 void kvh_slot_fill(struct kvh_slot *slot, const struct kvh_stored_key *key, uint32_t extent_unit,

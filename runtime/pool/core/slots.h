@@ -109,7 +109,16 @@ static inline uint64_t kvh_until_code(uint64_t until_unit)
 }
 
 /* UINT64_MAX: none. */
-uint64_t kvh_until_unit(const struct kvh_area *area, uint64_t use);
+static inline uint64_t kvh_until_unit(const struct kvh_area *area, uint64_t use)
+{
+	uint64_t base = atomic_load_explicit(&area->super->time_base, memory_order_acquire);
+	uint64_t code = use & 0xffff;
+
+	if (!code)
+		return UINT64_MAX;
+	/* The one unit in [base, base + 65535) with this code. */
+	return base + (code - 1 + 65535 - base % 65535) % 65535;
+}
 
 /* ---- age ------------------------------------------------------------------------------- */
 
@@ -117,7 +126,22 @@ uint64_t kvh_until_unit(const struct kvh_area *area, uint64_t use);
  * Who goes first: expired objects, then by priority, then what is kept by priority (S-14: kept
  * objects go last); the longest unused first.
  */
-uint64_t kvh_slot_rank(const struct kvh_area *area, uint64_t ctl, uint64_t use, uint64_t now_unit);
+static inline uint64_t kvh_slot_rank(const struct kvh_area *area, uint64_t ctl, uint64_t use,
+                                     uint64_t now_unit)
+{
+	uint32_t flags = kvh_ctl_flags(ctl);
+	uint64_t level = 1 + (flags & KVH_SLOT_PRIORITY_MASK);
+
+	if (use & 0xffff) {
+		bool passed = kvh_until_unit(area, use) <= now_unit;
+
+		if (flags & KVH_SLOT_EXPIRES)
+			level = passed ? 0 : level;
+		else
+			level += passed ? 0 : 1 + KVH_SLOT_PRIORITY_MASK;
+	}
+	return level << 48 | use >> 16;
+}
 
 static inline uint64_t kvh_rank_level(uint64_t rank)
 {

@@ -311,7 +311,7 @@ uint32_t kvh_extent_take(struct kvh_area *area, const struct kvh_size_class *siz
 	return region * area->geometry.region_units + extent * size->extent_units;
 }
 
-void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
+uint32_t kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
 {
 	uint32_t region = kvh_span_of(area, unit);
 	uint32_t extent_units = kvh_span_extent_units(area, region);
@@ -334,11 +334,12 @@ void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
 	kvh_count64(&area->fixed->tally.used_units, -(uint64_t)extent_units);
 	if (LOAD(state->used_extents)) {
 		span_opens(class, region, was_full);
-		return;
+		return extent_units;
 	}
 	if (!was_full)
 		kvh_count32(&class->open_spans, -UINT32_C(1));
 	drop_span(area, region);
+	return extent_units;
 }
 
 /* ---- rebuild --------------------------------------------------------------------------- */

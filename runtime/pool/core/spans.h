@@ -55,7 +55,8 @@ bool kvh_class_of(struct kvh_area *area, uint32_t units, struct kvh_size_class *
  */
 uint32_t kvh_extent_take(struct kvh_area *area, const struct kvh_size_class *size, bool tight,
                          uint32_t slot) KVH_REQUIRES(kvh_role_pool);
-void kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
+/* Returns the extent's units. */
+uint32_t kvh_extent_give(struct kvh_area *area, uint32_t unit, uint32_t slot)
 	KVH_REQUIRES(kvh_role_pool);
 
 /* First region of the span that an extent lies in. */
