@@ -15,9 +15,9 @@ enum { SMALL_TABLE = 2 * KVH_TURN_KEYS_MAX };
 
 /* First places of keys in the batch, by hash: the same key twice is one object (S-10). */
 struct first_places {
-	uint32_t *place_plus_1; /* open addressing, twice as many as keys */
+	uint64_t *entries; /* tag 32 | place + 1; open addressing, twice as many as keys */
 	size_t mask;
-	uint32_t small[SMALL_TABLE];
+	uint64_t small[SMALL_TABLE];
 };
 
 struct put {
@@ -47,20 +47,20 @@ static kvh_status places_init(struct first_places *places, size_t count)
 	size_t entries = SMALL_TABLE;
 
 	memset(places->small, 0, sizeof(places->small));
-	places->place_plus_1 = places->small;
+	places->entries = places->small;
 	while (entries < 2 * count)
 		entries *= 2;
 	places->mask = entries - 1;
 	if (entries == SMALL_TABLE)
 		return KVH_OK;
-	places->place_plus_1 = kvh_calloc(entries, sizeof(*places->place_plus_1));
-	return places->place_plus_1 ? KVH_OK : KVH_NO_MEMORY;
+	places->entries = kvh_calloc(entries, sizeof(*places->entries));
+	return places->entries ? KVH_OK : KVH_NO_MEMORY;
 }
 
 static void places_fini(struct first_places *places)
 {
-	if (places->place_plus_1 != places->small)
-		kvh_free(places->place_plus_1);
+	if (places->entries != places->small)
+		kvh_free(places->entries);
 }
 
 static bool same_key(const struct kvh_key *a, const struct kvh_key *b)
@@ -75,14 +75,16 @@ static size_t first_place(struct put *put, uint64_t hash, size_t place)
 	struct first_places *places = &put->places;
 
 	for (size_t at = hash & places->mask;; at = (at + 1) & places->mask) {
-		size_t other = places->place_plus_1[at];
+		uint64_t entry = places->entries[at];
+		size_t other = (uint32_t)entry - 1;
 
-		if (other == 0) {
-			places->place_plus_1[at] = (uint32_t)place + 1;
+		if (entry == 0) {
+			places->entries[at] = (hash & ~(uint64_t)UINT32_MAX) | (place + 1);
 			return place;
 		}
-		if (same_key(&put->batch->keys[other - 1], &put->batch->keys[place]))
-			return other - 1;
+		if (entry >> 32 == hash >> 32 &&
+		    same_key(&put->batch->keys[other], &put->batch->keys[place]))
+			return other;
 	}
 }
 
