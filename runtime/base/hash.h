@@ -19,8 +19,8 @@ uint64_t kvh_hash64(const void *data, size_t bytes);
 struct kvh_hash128 kvh_hash128(const void *data, size_t bytes);
 
 /*
- * Two words to one, by the product of both. For tables in memory, where a call for each key would
- * cost more than the hash; not written down.
+ * Two words to one, by the product of both: where a call for each key would cost more than the
+ * hash. Part of the format of a pool's file, so it stays as it is.
  */
 static inline uint64_t kvh_mix64(uint64_t a, uint64_t b)
 {

@@ -15,7 +15,7 @@
 #define AREA_MAGIC UINT64_C(0x31646c6f6876706b)
 
 enum {
-	AREA_VERSION = 2,
+	AREA_VERSION = 1,
 	LINE_BYTES = 64,
 	/* A slot per 16 KiB: no KV block of a real model is smaller. */
 	SLOT_UNITS = 4,
