@@ -116,8 +116,11 @@ static void remove_turn(struct kvh_local *local, const struct kvh_key *keys, siz
 	size_t left = count;
 
 	kvh_core_prepare(&local->core, keys, count, stored);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		places[i] = i;
+		/* If the lock is not to be had. */
+		results[i].value = KVH_TIMEOUT;
+	}
 	while (left) {
 		size_t kept = 0;
 
@@ -160,15 +163,17 @@ static kvh_status local_clear(void *self, const struct kvh_call *call, uint64_t 
 
 	while (slot < kvh_slots_ever(&local->core.area)) {
 		uint32_t before = slot;
+		kvh_status stop;
 
 		if (!kvh_core_clear(&local->core, &slot, kvh_local_deadline(call), &count))
 			return KVH_TIMEOUT;
-		if (slot != before)
-			continue;
+		stop = slot < kvh_slots_ever(&local->core.area) ? kvh_local_stop(local, call)
+		                                                : KVH_OK;
+		if (stop)
+			return slot == before ? KVH_OBJECT_HAS_LEASE : stop;
 		/* A pinned object: its reader is waited for. */
-		if (kvh_local_stop(local, call))
-			return KVH_OBJECT_HAS_LEASE;
-		wait_for_holder(local, looks++, call);
+		if (slot == before)
+			wait_for_holder(local, looks++, call);
 	}
 	*removed = count;
 	return KVH_OK;

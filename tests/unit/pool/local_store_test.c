@@ -375,6 +375,36 @@ static void remove_clear_tiers_and_feed_agree(void **state)
 	pool_close(&pool);
 }
 
+/* Each look at this clock takes a second. */
+static uint64_t slow_now(void *ctx)
+{
+	struct fixed_time *time = ctx;
+
+	return __atomic_add_fetch(&time->now_ns, SECOND, __ATOMIC_RELAXED);
+}
+
+/* proves: S-9 */
+static void clear_ends_at_its_deadline(void **state)
+{
+	struct kvh_call call = {.struct_bytes = sizeof(call)};
+	struct fixed_time time;
+	uint64_t removed = 0;
+	struct pool pool;
+
+	(void)state;
+	fixed_time_init(&time);
+	pool_open(&pool, (struct pool_options){.capacity_bytes = 1 << 20, .env = &time.env});
+	for (uint64_t i = 0; i < 200; i++)
+		assert_int_equal(put_number(&pool, i, 100, NULL), KVH_OK);
+	time.ops.now_ns = slow_now;
+	call.deadline_ns = time.now_ns + UINT64_C(5) * SECOND;
+	assert_int_equal(kvh_store_clear(pool.store, &call, NULL), KVH_TIMEOUT);
+	time.ops.now_ns = fixed_now;
+	assert_int_equal(kvh_store_clear(pool.store, NULL, &removed), KVH_OK);
+	assert_true(removed > 0 && removed < 200);
+	pool_close(&pool);
+}
+
 /* proves: S-14 */
 static void what_can_never_fit_is_told_apart_from_pressure(void **state)
 {
@@ -481,6 +511,7 @@ int main(void)
 		cmocka_unit_test(an_expired_object_is_gone_and_a_kept_one_stays),
 		cmocka_unit_test(long_and_short_keys_live_side_by_side),
 		cmocka_unit_test(remove_clear_tiers_and_feed_agree),
+		cmocka_unit_test(clear_ends_at_its_deadline),
 		cmocka_unit_test(what_can_never_fit_is_told_apart_from_pressure),
 		cmocka_unit_test(device_memory_is_refused),
 		cmocka_unit_test(a_pool_without_room_for_a_block_is_refused),
