@@ -133,7 +133,8 @@ static bool bury_one(struct kvh_local *local, uint32_t session, kvh_deadline dea
 	uint64_t serial = kvh_session_serial(&core->area, session);
 	bool was_live = kvh_session_is_live(&core->area, session);
 
-	if (!serial || session == core->session || (was_live && !session_is_dead(local, session)))
+	/* Asked also of one that isn't live: it may just be beginning. */
+	if (!serial || session == core->session || !session_is_dead(local, session))
 		return false;
 	if (!kvh_core_take(core, deadline_ns))
 		return false;
