@@ -162,8 +162,17 @@ static bool rebuild_slot(struct kvh_core *core, const struct found_slot *found, 
 	return false;
 }
 
-static void chain_free(struct kvh_area *area, uint32_t index)
+static void free_slot(struct kvh_area *area, uint32_t index) KVH_REQUIRES(kvh_role_pool)
 {
+	uint64_t ctl = LOAD(area->slots[index].ctl);
+
+	/* What a living writer abandoned, or whose record is bad: its commit and this exclude each
+	 * other. */
+	while (kvh_ctl_state(ctl) != KVH_SLOT_FREE &&
+	       !kvh_slot_move(&area->slots[index], ctl, kvh_ctl_free(ctl)))
+		ctl = LOAD(area->slots[index].ctl);
+	if (kvh_ctl_state(ctl) == KVH_SLOT_RESERVED && kvh_owner_is_live(area, ctl))
+		atomic_fetch_sub(&area->fixed->sessions[kvh_ctl_owner(ctl) - 1].reserved_slots, 1);
 	STORE(area->links[index].next, LOAD(area->fixed->tally.free_slot));
 	STORE(area->fixed->tally.free_slot, index);
 }
@@ -187,17 +196,12 @@ static void rebuild_slots(struct kvh_core *core, uint32_t first, uint32_t count,
 		__builtin_prefetch(&area->buckets[kvh_index_bucket(area, found[i].hash)], 1);
 	}
 	for (uint32_t i = count; i-- > 0;) {
-		struct kvh_slot *slot = &area->slots[first + i];
-		uint64_t ctl = LOAD(slot->ctl);
+		uint64_t ctl = LOAD(area->slots[first + i].ctl);
 
 		if (kvh_ctl_state(ctl) != KVH_SLOT_FREE && rebuild_slot(core, &found[i], now_ns))
 			continue;
 		KVH_CRASH_POINT(POOL_REBUILD_SLOT);
-		/* A bad record of a living writer: its commit and this exclude each other. */
-		while (kvh_ctl_state(ctl) != KVH_SLOT_FREE &&
-		       !kvh_slot_move(slot, ctl, kvh_ctl_free(ctl)))
-			ctl = LOAD(slot->ctl);
-		chain_free(area, first + i);
+		free_slot(area, first + i);
 	}
 }
 

@@ -229,6 +229,33 @@ static void an_eviction_that_stopped_midway_is_finished(void **state)
 	fixture_end(&fixture);
 }
 
+/* Its writer lives on: what a rebuild takes from it must leave its count. */
+/* proves: S-5, S-7, S-23 */
+static void an_abandoned_reservation_is_freed_and_counted_no_more(void **state)
+{
+	uint32_t prefix = open_filled(32);
+	struct kvh_stored_key abandoned = fixture_key(&fixture, prefix, 500),
+			      kept = fixture_key(&fixture, prefix, 501);
+	uint64_t used_units = fixture_used_units(&fixture);
+	struct kvh_store_stats stats = {.struct_bytes = sizeof(stats)};
+	struct kvh_core_ref refs[] = {fixture_reserve_one(&fixture, &abandoned, 100, 0).ref,
+	                              fixture_reserve_one(&fixture, &kept, 100, 0).ref};
+	kvh_status status;
+
+	(void)state;
+	kvh_core_abandon(&fixture.core, refs, 1, &status);
+	assert_int_equal(status, KVH_OK);
+	fixture_rebuild(&fixture);
+	kvh_core_stats(&fixture.core, &stats);
+	assert_int_equal(stats.reserved_objects, 1);
+	assert_int_equal(fixture_abort(&fixture, refs[0]), KVH_OBJECT_NOT_FOUND);
+	assert_int_equal(fixture_abort(&fixture, refs[1]), KVH_OK);
+	kvh_core_stats(&fixture.core, &stats);
+	assert_int_equal(stats.reserved_objects, 0);
+	assert_int_equal(fixture_used_units(&fixture), used_units);
+	fixture_end(&fixture);
+}
+
 /* Field case B23: a writer died between reserve and commit. */
 /* proves: S-5, S-6, S-10, S-11, S-23 */
 static void a_dead_writers_reservations_return(void **state)
@@ -323,6 +350,7 @@ int main(void)
 		cmocka_unit_test(shapes_that_do_not_fit_each_other_are_taken_back),
 		cmocka_unit_test(random_damage_never_does_worse_than_a_miss),
 		cmocka_unit_test(an_eviction_that_stopped_midway_is_finished),
+		cmocka_unit_test(an_abandoned_reservation_is_freed_and_counted_no_more),
 		cmocka_unit_test(a_dead_writers_reservations_return),
 		cmocka_unit_test(space_under_a_dead_writers_device_stays_ten_seconds),
 		cmocka_unit_test(a_dead_readers_pins_do_not_count),
