@@ -166,12 +166,14 @@ static void free_slot(struct kvh_area *area, uint32_t index) KVH_REQUIRES(kvh_ro
 {
 	uint64_t ctl = LOAD(area->slots[index].ctl);
 
-	/* What a living writer abandoned, or whose record is bad: its commit and this exclude each
-	 * other. */
+	/* Perhaps of a living writer, whose record is bad: its commit and this exclude each other.
+	 */
 	while (kvh_ctl_state(ctl) != KVH_SLOT_FREE &&
 	       !kvh_slot_move(&area->slots[index], ctl, kvh_ctl_free(ctl)))
 		ctl = LOAD(area->slots[index].ctl);
-	if (kvh_ctl_state(ctl) == KVH_SLOT_RESERVED && kvh_owner_is_live(area, ctl))
+	/* Abandoned ones are counted no more. */
+	if (kvh_ctl_state(ctl) == KVH_SLOT_RESERVED && !(kvh_ctl_flags(ctl) & KVH_SLOT_ABANDONED) &&
+	    kvh_owner_is_live(area, ctl))
 		atomic_fetch_sub(&area->fixed->sessions[kvh_ctl_owner(ctl) - 1].reserved_slots, 1);
 	STORE(area->links[index].next, LOAD(area->fixed->tally.free_slot));
 	STORE(area->fixed->tally.free_slot, index);

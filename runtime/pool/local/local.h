@@ -26,7 +26,7 @@ struct kvh_local {
 	const struct kvh_env *env;
 	struct kvh_log log;
 	void *memory;
-	size_t memory_bytes;
+	size_t memory_bytes;       /* 0: the memory is lent */
 	struct kvh_mutex *mutex;   /* private memory: the core's lock */
 	struct kvh_shared *shared; /* NULL: private memory */
 };

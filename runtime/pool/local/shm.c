@@ -223,36 +223,44 @@ static kvh_status open_or_create(struct kvh_local *local, const struct kvh_share
 }
 
 static kvh_status map_file(struct kvh_local *local, const struct kvh_shared_options *options,
-                           struct kvh_error *error)
+                           size_t bytes, struct kvh_error *error)
 {
-	struct kvh_geometry geometry;
-	struct stat file;
-	int fd = local->shared->file.fd;
-	void *memory;
-	kvh_status status = kvh_shared_geometry(options, fd, &geometry, error);
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, local->shared->file.fd, 0);
 
-	if (status)
-		return status;
-	if (fstat(fd, &file) != 0)
-		return kvh_fail(error, KVH_INTERNAL, "local: %s: %s", options->path,
-		                strerror(errno));
-	memory = mmap(NULL, (size_t)file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
 		return kvh_fail(error, KVH_NO_MEMORY, "local: %s can't be mapped: %s",
 		                options->path, strerror(errno));
 	local->memory = memory;
-	local->memory_bytes = (size_t)file.st_size;
+	local->memory_bytes = bytes;
 	/* A child of a fork must not touch it; hints: no cached blocks in core dumps, huge pages.
 	 */
-	if (madvise(memory, local->memory_bytes, MADV_DONTFORK) != 0)
+	if (madvise(memory, bytes, MADV_DONTFORK) != 0)
 		return kvh_fail(error, KVH_INTERNAL, "local: %s: madvise: %s", options->path,
 		                strerror(errno));
-	madvise(memory, local->memory_bytes, MADV_DONTDUMP);
-	madvise(memory, local->memory_bytes, MADV_HUGEPAGE);
-	if (options->prefault && madvise(memory, local->memory_bytes, MADV_POPULATE_WRITE) != 0)
+	madvise(memory, bytes, MADV_DONTDUMP);
+	madvise(memory, bytes, MADV_HUGEPAGE);
+	if (options->prefault && madvise(memory, bytes, MADV_POPULATE_WRITE) != 0)
 		return kvh_fail(error, KVH_NO_MEMORY, "local: %s: option prefault: %s",
 		                options->path, strerror(errno));
 	return KVH_OK;
+}
+
+/* lent: where the caller has mapped the file already; NULL: nowhere. */
+static kvh_status find_memory(struct kvh_local *local, const struct kvh_shared_options *options,
+                              void *lent, struct kvh_error *error)
+{
+	struct kvh_geometry geometry;
+	struct stat file;
+	kvh_status status = kvh_shared_geometry(options, local->shared->file.fd, &geometry, error);
+
+	if (status)
+		return status;
+	if (fstat(local->shared->file.fd, &file) != 0)
+		return kvh_fail(error, KVH_INTERNAL, "local: %s: %s", options->path,
+		                strerror(errno));
+	local->memory = lent;
+	return lent ? KVH_OK : map_file(local, options, (size_t)file.st_size, error);
 }
 
 /* Whether all is as the last one to close it left it. */
@@ -406,7 +414,7 @@ static void shared_close(void *self)
 	if (local->shared && local->shared->serial && local->core.session != KVH_NONE)
 		end_session(local);
 	kvh_core_close(&local->core);
-	if (local->memory)
+	if (local->memory_bytes)
 		munmap(local->memory, local->memory_bytes);
 	/* With the file go its locks. */
 	if (local->shared && local->shared->file.fd >= 0)
@@ -415,9 +423,9 @@ static void shared_close(void *self)
 	kvh_free(local);
 }
 
-kvh_status kvh_shared_open(const struct kvh_shared_options *options,
-                           const struct kvh_store_options *common, struct kvh_store_ops *ops,
-                           void **self, struct kvh_error *error)
+kvh_status kvh_shared_open_at(const struct kvh_shared_options *options,
+                              const struct kvh_store_options *common, void *memory,
+                              struct kvh_store_ops *ops, void **self, struct kvh_error *error)
 {
 	struct kvh_local *local = kvh_calloc(1, sizeof(*local));
 	struct kvh_shared *shared = kvh_calloc(1, sizeof(*shared));
@@ -437,7 +445,7 @@ kvh_status kvh_shared_open(const struct kvh_shared_options *options,
 	kvh_process_owner(&shared->owner);
 	status = open_or_create(local, options, error);
 	if (status == KVH_OK)
-		status = map_file(local, options, error);
+		status = find_memory(local, options, memory, error);
 	if (status)
 		goto out;
 	status = kvh_core_open(&local->core, local->memory, &lock);
@@ -459,4 +467,11 @@ out:
 	ops->close = shared_close;
 	*self = local;
 	return KVH_OK;
+}
+
+kvh_status kvh_shared_open(const struct kvh_shared_options *options,
+                           const struct kvh_store_options *common, struct kvh_store_ops *ops,
+                           void **self, struct kvh_error *error)
+{
+	return kvh_shared_open_at(options, common, NULL, ops, self, error);
 }
