@@ -216,6 +216,7 @@ uint64_t kvh_area_mark(const struct kvh_area *area)
 		const void *start;
 		uint64_t bytes;
 	} parts[] = {
+		{&area->epoch, sizeof(area->epoch)},
 		{&fixed->super.use_counter,
 	         offsetof(struct kvh_super, clean_mark) - offsetof(struct kvh_super, use_counter)},
 		{fixed->prefixes, sizeof(fixed->prefixes[0]) * kvh_prefixes_count(area)},

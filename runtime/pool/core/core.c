@@ -86,7 +86,8 @@ static bool commit_one(struct kvh_core *core, const struct kvh_core_ref *ref, ui
 {
 	struct kvh_slot *slot = &core->area.slots[ref->slot];
 	uint64_t valid = kvh_ctl_make(kvh_ctl_generation(ref->ctl), 0, KVH_SLOT_VALID,
-	                              kvh_ctl_flags(ref->ctl) & ~(uint32_t)KVH_SLOT_DMA);
+	                              kvh_ctl_flags(ref->ctl) &
+	                                      ~(uint32_t)(KVH_SLOT_DMA | KVH_SLOT_UNWRITTEN));
 	uint64_t use;
 
 	if (atomic_load(&slot->ctl) != ref->ctl)

@@ -207,6 +207,13 @@ void kvh_core_stats(const struct kvh_core *core, struct kvh_store_stats *stats);
 void kvh_core_rebuild(struct kvh_core *core, uint64_t now_ns) KVH_REQUIRES(kvh_role_pool);
 
 /*
+ * An area from a file that nobody has open: all its sessions are dead, and what neither a rebuild
+ * nor the mark of a clean close vouches for is put in bounds (S-15). Then it is rebuilt, unless it
+ * was closed well. Lock held.
+ */
+void kvh_core_bound(struct kvh_core *core, uint64_t now_ns) KVH_REQUIRES(kvh_role_pool);
+
+/*
  * From now on the session of this serial is dead: its pins don't count and it gets reaped. Lock
  * held. Nothing happens if the record is another session's by now.
  */

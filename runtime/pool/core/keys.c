@@ -82,6 +82,20 @@ uint32_t kvh_slot_text_bytes(const struct kvh_area *area, const struct kvh_slot 
 	return text_bytes;
 }
 
+/* Whether the length that the slot's key says is one that a key can have. */
+static bool key_is_good(const struct kvh_area *area, const struct kvh_slot *slot)
+{
+	unsigned char bytes[STORED_BYTES];
+	uint32_t text_bytes = kvh_slot_text_bytes(area, slot);
+	bool any = slot_hash_bytes(area, slot) == 0;
+
+	slot_bytes(slot, bytes);
+	if (is_digest(area, slot, bytes))
+		return text_bytes > (any ? ANY_RAW_BYTES_MAX : STORED_BYTES) &&
+		       text_bytes <= KVH_KEY_HASH_BYTES_MAX;
+	return !any || bytes[LENGTH_AT] <= ANY_RAW_BYTES_MAX;
+}
+
 static const unsigned char *slot_text(const struct kvh_area *area, const struct kvh_slot *slot)
 {
 	return kvh_area_extent(area,
@@ -96,17 +110,27 @@ bool kvh_slot_has_text(const struct kvh_area *area, const struct kvh_slot *slot,
 	return !key->text_bytes || memcmp(slot_text(area, slot), key->text, key->text_bytes) == 0;
 }
 
+/* Whether state, owner and flags go together. */
+static bool ctl_is_good(uint64_t ctl)
+{
+	bool reserved = kvh_ctl_state(ctl) == KVH_SLOT_RESERVED;
+	bool unwritten = kvh_ctl_flags(ctl) & KVH_SLOT_UNWRITTEN;
+
+	return reserved == unwritten && reserved == (kvh_ctl_owner(ctl) != 0);
+}
+
 bool kvh_slot_is_good(const struct kvh_area *area, const struct kvh_slot *slot, uint64_t ctl)
 {
 	uint64_t bytes = atomic_load_explicit(&slot->length_bytes, memory_order_relaxed);
 	uint32_t unit = atomic_load_explicit(&slot->extent_unit, memory_order_relaxed);
 	uint32_t units;
 
-	if (atomic_load_explicit(&slot->check, memory_order_relaxed) !=
+	if (!ctl_is_good(ctl) ||
+	    atomic_load_explicit(&slot->check, memory_order_relaxed) !=
 	            kvh_slot_check(slot, kvh_ctl_generation(ctl)) ||
 	    atomic_load_explicit(&slot->prefix_id, memory_order_relaxed) >=
 	            kvh_prefixes_count(area) ||
-	    kvh_slot_text_bytes(area, slot) > KVH_KEY_HASH_BYTES_MAX)
+	    !key_is_good(area, slot))
 		return false;
 	units = kvh_units_of(area, bytes + kvh_slot_text_bytes(area, slot));
 	return units <= area->geometry.unit_count && unit <= area->geometry.unit_count - units;

@@ -134,7 +134,7 @@ static enum room sweep(struct kvh_core *core, struct kvh_reserve *reserve, uint6
 	for (uint32_t looks = 0; looks < SWEEP_LOOKS_MAX; looks++) {
 		uint32_t slot = reserve->sweep_slot;
 
-		if (slot == core->area.geometry.slot_count)
+		if (slot >= kvh_slots_ever(&core->area))
 			return ROOM_NONE;
 		reserve->sweep_slot++;
 		if (kvh_ctl_state(atomic_load(&core->area.slots[slot].ctl)) != KVH_SLOT_VALID)
@@ -248,7 +248,7 @@ static void fill_slot(struct kvh_core *core, const struct kvh_reserve *reserve,
 	struct kvh_slot *at = &area->slots[slot];
 	uint64_t free_ctl = atomic_load_explicit(&at->ctl, memory_order_relaxed);
 	uint64_t ctl = kvh_ctl_make(kvh_ctl_generation(free_ctl), core->session + 1,
-	                            KVH_SLOT_RESERVED, reserve->flags);
+	                            KVH_SLOT_RESERVED, reserve->flags | KVH_SLOT_UNWRITTEN);
 
 	KVH_CRASH_POINT(POOL_RESERVE);
 	kvh_slot_fill(at, key->key, unit, (uint32_t)key->length_bytes);

@@ -79,9 +79,14 @@ void kvh_slot_fill(struct kvh_slot *slot, const struct kvh_stored_key *key, uint
 static uint32_t take_new(struct kvh_area *area)
 {
 	uint32_t slot = atomic_load_explicit(&area->super->slots_ever, memory_order_relaxed);
+	uint64_t ctl;
 
 	if (slot >= area->geometry.slot_count)
 		return KVH_NONE;
+	/* Whatever a damaged file has here, it was in no rebuild (S-15). */
+	ctl = atomic_load_explicit(&area->slots[slot].ctl, memory_order_relaxed);
+	if (kvh_ctl_state(ctl) != KVH_SLOT_FREE)
+		atomic_store(&area->slots[slot].ctl, kvh_ctl_free(ctl));
 	atomic_store_explicit(&area->super->slots_ever, slot + 1, memory_order_release);
 	kvh_count32(&area->fixed->tally.used_slots, 1);
 	return slot;

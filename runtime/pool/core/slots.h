@@ -20,7 +20,9 @@ enum {
 	KVH_SLOT_DMA = 1 << 3,     /* a device may write the extent after its writer died */
 	KVH_SLOT_GROUP = 1 << 4,   /* evicted together with its lifecycle group */
 	/* Given up by its writer, who had no time for the lock: whoever holds it next frees it. */
-	KVH_SLOT_ABANDONED = 1 << 5
+	KVH_SLOT_ABANDONED = 1 << 5,
+	/* Goes with RESERVED: no one damaged byte makes an object of unwritten space (S-15). */
+	KVH_SLOT_UNWRITTEN = 1 << 7
 };
 
 static inline uint64_t kvh_ctl_make(uint64_t generation, uint32_t owner, enum kvh_slot_state state,

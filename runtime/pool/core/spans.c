@@ -423,12 +423,18 @@ bool kvh_extent_claim(struct kvh_area *area, uint32_t unit, uint32_t units_min, 
 
 void kvh_spans_settle(struct kvh_area *area)
 {
+	struct kvh_size_class size;
+
 	for (uint32_t i = 0; i < area->geometry.region_count; i++) {
 		uint32_t used, extent_units = kvh_span_extent_units(area, i);
 
 		if (!extent_units)
 			continue;
 		used = LOAD(area->regions[i].used_extents);
+		/* A size that the damaged list of exact ones forgot: it must not change its class.
+		 */
+		if (used && !find_exact(area, extent_units, &size))
+			add_exact(area, extent_units, &size);
 		if (used == 0)
 			drop_span(area, i);
 		else if (used < span_extents(area, i))

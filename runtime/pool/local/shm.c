@@ -275,24 +275,13 @@ static bool is_clean(const struct kvh_area *area)
 /* Nobody else has it open. */
 static void settle_alone(struct kvh_local *local, bool clean) KVH_REQUIRES(kvh_role_pool)
 {
-	struct kvh_core *core = &local->core;
-	struct kvh_super *super = core->area.super;
 	uint64_t now_ns = kvh_now_ns(local->env);
 
-	for (uint32_t i = 0; i < KVH_SESSIONS_MAX; i++) {
-		uint64_t serial = kvh_session_serial(&core->area, i);
-
-		if (serial)
-			kvh_core_session_dies(core, i, serial, now_ns);
-	}
-	for (uint32_t i = 0; i < KVH_SESSIONS_MAX / 64; i++)
-		atomic_store(&super->live_sessions[i], 0);
-	if (!atomic_load(&super->time_base))
-		atomic_store(&super->time_base, kvh_time_unit(now_ns));
+	kvh_core_bound(&local->core, now_ns);
 	if (clean)
-		kvh_victims_reset(&core->area);
+		kvh_victims_reset(&local->core.area);
 	else
-		kvh_core_rebuild(core, now_ns);
+		kvh_core_rebuild(&local->core, now_ns);
 }
 
 /* Empties what another boot left: whatever was not written back then is lost. */
@@ -333,7 +322,8 @@ static kvh_status begin_session(struct kvh_local *local, const char *path, struc
 		atomic_store(&core->area.super->clean_mark, 0);
 		/* Nobody is left who could have it. */
 		atomic_store(&core->area.super->lock, 0);
-		if (atomic_load(&core->area.super->next_serial) > KVH_WORD_SERIALS_MAX / 2)
+		serial = atomic_load(&core->area.super->next_serial);
+		if (serial == 0 || serial > KVH_WORD_SERIALS_MAX / 2)
 			atomic_store(&core->area.super->next_serial, 1);
 	}
 	serial = kvh_session_draw(&core->area);
