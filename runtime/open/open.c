@@ -49,9 +49,10 @@ static kvh_status open_null(const struct kvh_url *url, const struct kvh_store_op
 static kvh_status read_mode(const char *text, const char *group, uint32_t *mode,
                             struct kvh_error *error)
 {
-	*mode = group ? 0660 : 0600;
+	*mode = group ? 0660 : 0;
 	if (!text)
 		return KVH_OK;
+	*mode = group ? 0660 : 0600;
 	if (strcmp(text, "0660") == 0 && !group)
 		return kvh_fail(error, KVH_INVALID_PARAMS,
 		                "url: option mode 0660 needs option group: whose members may open "

@@ -203,8 +203,10 @@ static kvh_status open_or_create(struct kvh_local *local, const struct kvh_share
                                  struct kvh_error *error)
 {
 	const struct kvh_env *env = local->env;
-	kvh_status status;
+	kvh_status status = kvh_room_numa_check(options->numa, error);
 
+	if (status)
+		return status;
 	for (int i = 0; i < CREATE_TRIES; i++) {
 		status = open_file(local, options, error);
 		if (status != KVH_OBJECT_NOT_FOUND)

@@ -37,16 +37,18 @@ static bool is_name(const char *name)
 kvh_status kvh_shared_path(const char *rest, char path[KVH_SHARED_PATH_BYTES],
                            struct kvh_error *error)
 {
+	size_t rest_bytes = strlen(rest);
 	int bytes;
 
-	if (strncmp(rest, "///", 3) == 0 && rest[3] && rest[3] != '/')
+	if (strncmp(rest, "///", 3) == 0 && rest[3] && rest[3] != '/' &&
+	    rest[rest_bytes - 1] != '/')
 		bytes = snprintf(path, KVH_SHARED_PATH_BYTES, "%s", rest + 2);
 	else if (is_name(rest))
 		bytes = snprintf(path, KVH_SHARED_PATH_BYTES, NAME_FOLDER "%s", rest);
 	else
 		return kvh_fail(error, KVH_INVALID_PARAMS,
 		                "url: local: takes a name of at most %d letters, digits, '.', '_' "
-		                "and '-' (local:NAME) or an absolute path (local:///PATH)",
+		                "and '-' (local:NAME) or a file's absolute path (local:///PATH)",
 		                NAME_BYTES_MAX);
 	if (bytes >= KVH_SHARED_PATH_BYTES)
 		return kvh_fail(error, KVH_INVALID_PARAMS, "url: local: the path is too long");

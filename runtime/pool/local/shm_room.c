@@ -20,49 +20,7 @@
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
 
-/* ---- file systems ----------------------------------------------------------------------- */
-
-/* Those whose locks end with the process, whose fallocate is a promise, whose pages are one. */
-static const struct {
-	uint64_t magic;
-	const char *name;
-	bool is_memory;
-} file_systems[] = {
-	{TMPFS_MAGIC, "tmpfs", true},        {HUGETLBFS_MAGIC, "hugetlbfs", true},
-	{EXT4_SUPER_MAGIC, "ext4", false},   {XFS_SUPER_MAGIC, "xfs", false},
-	{BTRFS_SUPER_MAGIC, "btrfs", false},
-};
-
-kvh_status kvh_room_file_system(const char *path, int fd, struct kvh_room *room,
-                                struct kvh_error *error)
-{
-	struct statfs file_system;
-
-	if (fstatfs(fd, &file_system) != 0)
-		return kvh_fail(error, KVH_INTERNAL, "local: %s: %s", path, strerror(errno));
-	for (size_t i = 0; i < sizeof(file_systems) / sizeof(file_systems[0]); i++) {
-		if ((uint64_t)file_system.f_type != file_systems[i].magic)
-			continue;
-		if (!room)
-			return KVH_OK;
-		*room = (struct kvh_room){
-			.name = file_systems[i].name,
-			.is_memory = file_systems[i].is_memory,
-			.page_bytes = file_systems[i].magic == HUGETLBFS_MAGIC
-		                              ? (uint64_t)file_system.f_bsize
-		                              : (uint64_t)sysconf(_SC_PAGESIZE),
-			.free_bytes =
-				(uint64_t)file_system.f_bavail * (uint64_t)file_system.f_bsize,
-		};
-		return KVH_OK;
-	}
-	return kvh_fail(error, KVH_NOT_SUPPORTED,
-	                "local: %s lies on a file system (type %#llx) that can't hold a pool; take "
-	                "tmpfs (such as /dev/shm), hugetlbfs, ext4, xfs or btrfs",
-	                path, (unsigned long long)file_system.f_type);
-}
-
-/* ---- limits ----------------------------------------------------------------------------- */
+/* ---- small files of the system ---------------------------------------------------------- */
 
 /* The start of a small text file, with a final 0. False: there is none. */
 static bool read_text(const char *path, char *text, size_t bytes)
@@ -103,6 +61,77 @@ static uint64_t machine_bytes(void)
 		return UINT64_MAX;
 	return available + swap;
 }
+
+/* ---- file systems ----------------------------------------------------------------------- */
+
+/* Those whose locks end with the process, whose fallocate is a promise, whose pages are one. */
+static const struct {
+	uint64_t magic;
+	const char *name;
+	bool is_memory;
+} file_systems[] = {
+	{TMPFS_MAGIC, "tmpfs", true},        {HUGETLBFS_MAGIC, "hugetlbfs", true},
+	{EXT4_SUPER_MAGIC, "ext4", false},   {XFS_SUPER_MAGIC, "xfs", false},
+	{BTRFS_SUPER_MAGIC, "btrfs", false},
+};
+
+/* One of the counts that the system keeps of huge pages of a size. */
+static uint64_t huge_count(uint64_t page_bytes, const char *name)
+{
+	char path[128], text[64];
+
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%llukB/%s_hugepages",
+	         (unsigned long long)page_bytes / 1024, name);
+	return read_text(path, text, sizeof(text)) ? strtoull(text, NULL, 10) : 0;
+}
+
+/* Those that are there or may be made, and nobody has or is promised. */
+static uint64_t huge_bytes(uint64_t page_bytes)
+{
+	uint64_t have = huge_count(page_bytes, "free") + huge_count(page_bytes, "nr_overcommit");
+	uint64_t gone = huge_count(page_bytes, "resv") + huge_count(page_bytes, "surplus");
+
+	return have > gone ? (have - gone) * page_bytes : 0;
+}
+
+/* A mount without a limit of its own says that it has 0 blocks: then the machine's memory is it. */
+static uint64_t free_bytes(const struct statfs *file_system)
+{
+	if (file_system->f_blocks)
+		return (uint64_t)file_system->f_bavail * (uint64_t)file_system->f_bsize;
+	return file_system->f_type == HUGETLBFS_MAGIC ? huge_bytes((uint64_t)file_system->f_bsize)
+	                                              : machine_bytes();
+}
+
+kvh_status kvh_room_file_system(const char *path, int fd, struct kvh_room *room,
+                                struct kvh_error *error)
+{
+	struct statfs file_system;
+
+	if (fstatfs(fd, &file_system) != 0)
+		return kvh_fail(error, KVH_INTERNAL, "local: %s: %s", path, strerror(errno));
+	for (size_t i = 0; i < sizeof(file_systems) / sizeof(file_systems[0]); i++) {
+		if ((uint64_t)file_system.f_type != file_systems[i].magic)
+			continue;
+		if (!room)
+			return KVH_OK;
+		*room = (struct kvh_room){
+			.name = file_systems[i].name,
+			.is_memory = file_systems[i].is_memory,
+			.page_bytes = file_systems[i].magic == HUGETLBFS_MAGIC
+		                              ? (uint64_t)file_system.f_bsize
+		                              : (uint64_t)sysconf(_SC_PAGESIZE),
+			.free_bytes = free_bytes(&file_system),
+		};
+		return KVH_OK;
+	}
+	return kvh_fail(error, KVH_NOT_SUPPORTED,
+	                "local: %s lies on a file system (type %#llx) that can't hold a pool; take "
+	                "tmpfs (such as /dev/shm), hugetlbfs, ext4, xfs or btrfs",
+	                path, (unsigned long long)file_system.f_type);
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
 
 /* The limit in one file of a control group; "max" and what is not there are none. */
 static uint64_t limit_in(const char *folder, const char *group, const char *file)
@@ -222,6 +251,16 @@ static bool parse_node(const char *text, unsigned *node)
 	return *node < NODES_MAX;
 }
 
+kvh_status kvh_room_numa_check(const char *numa, struct kvh_error *error)
+{
+	unsigned node;
+
+	if (!numa || strcmp(numa, "interleave") == 0 || parse_node(numa, &node))
+		return KVH_OK;
+	return kvh_fail(error, KVH_INVALID_PARAMS,
+	                "local: option numa is neither \"interleave\" nor a node's number");
+}
+
 /* Those that this process may take memory from. */
 static bool allowed_nodes(unsigned long nodes[NODES_MAX / WORD_BITS])
 {
@@ -245,20 +284,15 @@ kvh_status kvh_room_numa(const struct kvh_shared_options *options, const struct 
 		                "local: option numa: a file on %s has no memory of its own; take "
 		                "tmpfs or hugetlbfs",
 		                room->name);
-	if (strcmp(options->numa, "interleave") == 0) {
-		if (!allowed_nodes(nodes))
-			nodes[0] = 1;
-	} else if (parse_node(options->numa, &node)) {
+	if (parse_node(options->numa, &node)) {
 		policy = MPOL_BIND;
 		nodes[node / WORD_BITS] = 1UL << node % WORD_BITS;
-	} else {
-		return kvh_fail(error, KVH_INVALID_PARAMS,
-		                "local: option numa is neither \"interleave\" nor a node's number");
+	} else if (!allowed_nodes(nodes)) {
+		nodes[0] = 1;
 	}
 	if (syscall(SYS_mbind, memory, file_bytes, policy, nodes, (unsigned long)NODES_MAX, 0) != 0)
-		return kvh_fail(
-			error, KVH_INVALID_PARAMS,
-			"local: option numa: this machine doesn't give memory of node %s: %s",
-			options->numa, strerror(errno));
+		return kvh_fail(error, KVH_INVALID_PARAMS,
+		                "local: option numa=%s: this machine doesn't give such memory: %s",
+		                options->numa, strerror(errno));
 	return KVH_OK;
 }

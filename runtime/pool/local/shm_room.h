@@ -30,7 +30,9 @@ kvh_status kvh_room_take(const struct kvh_shared_options *options, const struct 
 kvh_status kvh_room_refused(const struct kvh_shared_options *options, const struct kvh_room *room,
                             uint64_t file_bytes, int number, struct kvh_error *error);
 
-/* Where the file's pages are to lie, before they are taken. */
+/* Whether option numa (NULL: not given) means anything, also where the file is there already. */
+kvh_status kvh_room_numa_check(const char *numa, struct kvh_error *error);
+/* Where the file's pages are to lie, before they are taken. numa: checked. */
 kvh_status kvh_room_numa(const struct kvh_shared_options *options, const struct kvh_room *room,
                          void *memory, uint64_t file_bytes, struct kvh_error *error);
 
