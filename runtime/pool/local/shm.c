@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/fault.h"
@@ -28,6 +29,7 @@ struct kvh_shared {
 	struct kvh_fork_file file; /* fd -1: not open */
 	struct kvh_session_owner owner;
 	uint32_t serial; /* 0: no session */
+	bool made;       /* the file, by this call */
 };
 
 /* ---- who lives -------------------------------------------------------------------------- */
@@ -167,11 +169,18 @@ static kvh_status pass_gate(struct kvh_local *local, uint64_t wait_ns)
 	return KVH_OK;
 }
 
+static bool has_name(int fd, const char *path)
+{
+	struct stat named, opened;
+
+	return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 &&
+	       opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
 /* KVH_OBJECT_NOT_FOUND: there is no file of this name. */
 static kvh_status open_file(struct kvh_local *local, const struct kvh_shared_options *options,
                             struct kvh_error *error)
 {
-	struct stat named, opened;
 	kvh_status status;
 	int fd = kvh_fork_open(&local->shared->file, options->path,
 	                       O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -191,8 +200,7 @@ static kvh_status open_file(struct kvh_local *local, const struct kvh_shared_opt
 		                "10 s; is one stopped?",
 		                options->path);
 	/* Removed, or another file by now: the name decides. */
-	if (fstat(fd, &opened) == 0 && lstat(options->path, &named) == 0 &&
-	    opened.st_ino == named.st_ino && opened.st_dev == named.st_dev)
+	if (has_name(fd, options->path))
 		return KVH_OK;
 	kvh_fork_close(&local->shared->file);
 	local->shared->file.fd = -1;
@@ -202,7 +210,6 @@ static kvh_status open_file(struct kvh_local *local, const struct kvh_shared_opt
 static kvh_status open_or_create(struct kvh_local *local, const struct kvh_shared_options *options,
                                  struct kvh_error *error)
 {
-	const struct kvh_env *env = local->env;
 	kvh_status status = kvh_room_numa_check(options->numa, error);
 
 	if (status)
@@ -216,12 +223,22 @@ static kvh_status open_or_create(struct kvh_local *local, const struct kvh_share
 			                "local: there is no %s; give option size to make it, such "
 			                "as size=8GiB",
 			                options->path);
-		status = kvh_shared_create(options, env->ops->random(env->ctx), error);
+		status = kvh_shared_create(options, local->env, &local->shared->made, error);
 		if (status)
 			return status;
 	}
 	return kvh_fail(error, KVH_BUSY, "local: %s is removed as fast as it is made",
 	                options->path);
+}
+
+/* An open that fails takes the file that it made back, unless somebody came to use it meanwhile. */
+static void unmake(const struct kvh_local *local, const char *path)
+{
+	int fd = local->shared->file.fd;
+
+	if (local->shared->made && fd >= 0 && kvh_byte_lock(fd, KVH_BYTE_GATE) &&
+	    !kvh_bytes_are_locked_from(fd, KVH_BYTE_OF_SERIAL) && has_name(fd, path))
+		unlink(path);
 }
 
 static kvh_status map_file(struct kvh_local *local, const struct kvh_shared_options *options,
@@ -452,6 +469,7 @@ kvh_status kvh_shared_open_at(const struct kvh_shared_options *options,
 		kvh_byte_unlock(shared->file.fd, KVH_BYTE_GATE);
 out:
 	if (status) {
+		unmake(local, options->path);
 		shared_close(local);
 		return status;
 	}

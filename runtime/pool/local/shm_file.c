@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -16,12 +17,16 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/size.h"
 #include "pool/local/shm_room.h"
 
 enum { NAME_BYTES_MAX = 200, MODE_DEFAULT = 0600, MODE_BITS = 07777 };
 
-#define NAME_FOLDER "/dev/shm/kvhold."
+#define NAME_FOLDER          "/dev/shm/kvhold."
+#define TURN_WAIT_NS         UINT64_C(10000000000)
+#define TURN_WAIT_NS_PER_GIB UINT64_C(1000000000)
+#define TURN_NAP_NS          UINT64_C(1000000)
 
 /* ---- names ------------------------------------------------------------------------------ */
 
@@ -270,25 +275,24 @@ static kvh_status fill_file(const struct kvh_shared_options *options, int fd, ui
 	return status;
 }
 
-static kvh_status name_file(const char *path, int fd, struct kvh_error *error)
+/* *made: the name is this file's; else another process was faster. */
+static kvh_status name_file(const char *path, int fd, bool *made, struct kvh_error *error)
 {
 	char link[64];
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	if (linkat(AT_FDCWD, link, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 || errno == EEXIST)
+	*made = linkat(AT_FDCWD, link, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
+	if (*made || errno == EEXIST)
 		return KVH_OK;
 	return kvh_fail(error, KVH_INTERNAL, "local: %s can't be made: %s", path, strerror(errno));
 }
 
-kvh_status kvh_shared_create(const struct kvh_shared_options *options, uint64_t epoch,
-                             struct kvh_error *error)
+static kvh_status make_file(const struct kvh_shared_options *options, const char *folder,
+                            uint64_t epoch, bool *made, struct kvh_error *error)
 {
-	char folder[KVH_SHARED_PATH_BYTES];
 	kvh_status status;
-	int fd;
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, MODE_DEFAULT);
 
-	folder_of(options->path, folder);
-	fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, MODE_DEFAULT);
 	if (fd < 0)
 		return kvh_fail(
 			error, KVH_INVALID_PARAMS, "local: %s can't be made in %s: %s%s",
@@ -299,7 +303,51 @@ kvh_status kvh_shared_create(const struct kvh_shared_options *options, uint64_t 
 		status = fill_file(options, fd, epoch, error);
 	KVH_CRASH_POINT(POOL_CREATE);
 	if (status == KVH_OK)
-		status = name_file(options->path, fd, error);
+		status = name_file(options->path, fd, made, error);
 	close(fd);
+	return status;
+}
+
+/*
+ * One at a time makes files in a folder: the ranks of an engine start together, and if each took
+ * the space of all, none might get it. Only a courtesy: without the turn in time it goes on, and
+ * the name still decides. The wait grows with the size, for so do the makers'.
+ */
+static int take_turn(const struct kvh_shared_options *options, const char *folder,
+                     const struct kvh_env *env)
+{
+	uint64_t wait_ns = TURN_WAIT_NS + (options->capacity_bytes >> 30) * TURN_WAIT_NS_PER_GIB;
+	kvh_deadline deadline_ns = kvh_deadline_after(env, wait_ns);
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
+	       !kvh_deadline_passed(env, deadline_ns))
+		env->ops->sleep_ns(env->ctx, TURN_NAP_NS);
+	return fd;
+}
+
+static void give_turn(int fd)
+{
+	if (fd < 0)
+		return;
+	/* A child that a fork made meanwhile has the same lock. */
+	(void)flock(fd, LOCK_UN);
+	close(fd);
+}
+
+kvh_status kvh_shared_create(const struct kvh_shared_options *options, const struct kvh_env *env,
+                             bool *made, struct kvh_error *error)
+{
+	char folder[KVH_SHARED_PATH_BYTES];
+	struct stat named;
+	kvh_status status = KVH_OK;
+	int turn;
+
+	*made = false;
+	folder_of(options->path, folder);
+	turn = take_turn(options, folder, env);
+	if (lstat(options->path, &named) != 0)
+		status = make_file(options, folder, env->ops->random(env->ctx), made, error);
+	give_turn(turn);
 	return status;
 }

@@ -11,10 +11,11 @@ void kvh_boot_id(uint64_t boot_id[2]);
 
 /*
  * Makes the file with all its space, formatted, under its name at last: nobody sees half of it, and
- * a crash leaves nothing. KVH_OK also if another process was faster.
+ * a crash leaves nothing. KVH_OK also if another process was faster: then *made is false. Waits for
+ * others that make one in the folder, 10 s and 1 s for each GiB of the capacity.
  */
-kvh_status kvh_shared_create(const struct kvh_shared_options *options, uint64_t epoch,
-                             struct kvh_error *error);
+kvh_status kvh_shared_create(const struct kvh_shared_options *options, const struct kvh_env *env,
+                             bool *made, struct kvh_error *error);
 
 /* Whether an open file is one we may trust to be ours: kind, owner, permissions, file system. */
 kvh_status kvh_shared_trust(const struct kvh_shared_options *options, int fd,

@@ -26,6 +26,12 @@ static struct flock byte_of(short type, uint64_t byte)
 		.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
 }
 
+static bool is_locked(int fd, struct flock *lock)
+{
+	/* What can't be asked is taken for locked: nobody is called dead by mistake. */
+	return fcntl(fd, F_OFD_GETLK, lock) != 0 || lock->l_type != F_UNLCK;
+}
+
 bool kvh_byte_lock(int fd, uint64_t byte)
 {
 	struct flock lock = byte_of(F_WRLCK, byte);
@@ -44,8 +50,15 @@ bool kvh_byte_is_locked(int fd, uint64_t byte)
 {
 	struct flock lock = byte_of(F_WRLCK, byte);
 
-	/* What can't be asked is taken for locked: nobody is called dead by mistake. */
-	return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+	return is_locked(fd, &lock);
+}
+
+bool kvh_bytes_are_locked_from(int fd, uint64_t byte)
+{
+	struct flock lock = byte_of(F_WRLCK, byte);
+
+	lock.l_len = 0;
+	return is_locked(fd, &lock);
 }
 
 /* ---- processes -------------------------------------------------------------------------- */

@@ -25,6 +25,8 @@ bool kvh_byte_lock(int fd, uint64_t byte);
 void kvh_byte_unlock(int fd, uint64_t byte);
 /* Whether another open file description has the byte. Never true of fd's own locks. */
 bool kvh_byte_is_locked(int fd, uint64_t byte);
+/* The same of all bytes from this one on. */
+bool kvh_bytes_are_locked_from(int fd, uint64_t byte);
 
 /* ---- processes -------------------------------------------------------------------------- */
 
