@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "open/url.h"
+#include "pool/local/shm_room.h"
 
 static bool is_plain(char c)
 {
@@ -86,17 +87,49 @@ static void check_parsed(const struct kvh_url *url)
 static void check_read(const struct kvh_url *url)
 {
 	uint64_t size = 0;
-	bool flag = false;
+	bool verify = false, prefault = false;
+	const char *texts[3] = {NULL, NULL, NULL};
 	const struct kvh_url_known known[] = {
 		{"size", KVH_URL_SIZE, &size, 4096, UINT64_MAX},
-		{"verify", KVH_URL_FLAG, &flag, 0, 0},
+		{"verify", KVH_URL_FLAG, &verify, 0, 0},
+		{"mode", KVH_URL_TEXT, &texts[0], 0, 0},
+		{"group", KVH_URL_TEXT, &texts[1], 0, 0},
+		{"numa", KVH_URL_TEXT, &texts[2], 0, 0},
+		{"prefault", KVH_URL_FLAG, &prefault, 0, 0},
 	};
 	struct kvh_error error = {0};
 
-	if (kvh_url_read(url, known, 2, &error) == KVH_OK)
+	if (kvh_url_read(url, known, sizeof(known) / sizeof(known[0]), &error) == KVH_OK) {
 		KVH_CHECK(size == 0 || size >= 4096);
-	else
+		for (size_t i = 0; i < 3; i++)
+			KVH_CHECK(!texts[i] == !kvh_url_has(url, known[2 + i].name));
+		KVH_CHECK(!prefault || kvh_url_has(url, "prefault"));
+		if (kvh_room_numa_check(texts[2], &error) != KVH_OK)
+			KVH_CHECK(texts[2] && error.text[0]);
+	} else {
 		KVH_CHECK(error.status == KVH_INVALID_PARAMS && error.text[0]);
+	}
+}
+
+/* A name stays in its folder, a path is absolute and a file's. */
+static void check_path(const struct kvh_url *url)
+{
+	static const char folder[] = "/dev/shm/kvhold.";
+	static char path[KVH_SHARED_PATH_BYTES];
+	struct kvh_error error = {0};
+
+	if (kvh_shared_path(url->rest, path, &error) != KVH_OK) {
+		KVH_CHECK(error.status == KVH_INVALID_PARAMS && error.text[0]);
+		return;
+	}
+	if (url->rest[0] == '/') {
+		KVH_CHECK(strcmp(path, url->rest + 2) == 0 && path[0] == '/' && path[1] != '/');
+		KVH_CHECK(path[strlen(path) - 1] != '/');
+		return;
+	}
+	KVH_CHECK(strncmp(path, folder, sizeof(folder) - 1) == 0);
+	KVH_CHECK(strcmp(path + sizeof(folder) - 1, url->rest) == 0 && url->rest[0]);
+	KVH_CHECK(!strpbrk(url->rest, "/ %?") && strlen(url->rest) <= 200);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -112,6 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (kvh_url_parse(text, &url, &error) == KVH_OK) {
 		check_parsed(&url);
 		check_read(&url);
+		check_path(&url);
 	} else {
 		KVH_CHECK(error.status == KVH_INVALID_PARAMS && error.text[0]);
 	}
