@@ -48,6 +48,21 @@ struct kvh_store_options {
  *   local:?size=8GiB           a pool in this process, 4 KiB to 4 TiB; memory is taken as it fills
  *   local:?size=8GiB&verify=1  keeps a checksum of each object and compares it at each get
  *                              (KVH_CHECKSUM_MISMATCH)
+ *   local:NAME?size=8GiB       a pool that processes share: the file /dev/shm/kvhold.NAME, made
+ *                              with all its space where there is none; NAME is 1 to 200 of A-Z
+ *                              a-z 0-9 . _ -. It stays until somebody removes it; its objects are
+ *                              there for the next one to open it, until the machine starts anew
+ *   local:///PATH?size=8GiB    the same in the file /PATH, on tmpfs, hugetlbfs, ext4, xfs or btrfs
+ *
+ * Options of the last two: size and verify count when the file is made and must not differ later
+ * (left out: as the file has it; without size none is made). mode=0600 is its owner's alone;
+ * mode=0660&group=NAME (or its number) is for the members of that group, too. numa=N or
+ * numa=interleave: where its memory lies, when it is made. prefault=1: maps every page now.
+ * KVH_OBJECT_NOT_FOUND: there is no file and no size. KVH_NO_MEMORY: not so much space or memory;
+ * nothing is left behind. KVH_INVALID_PARAMS: no pool, a damaged one, another owner, group or mode
+ * than said, other options than it was made with. KVH_NOT_SUPPORTED: of another version or kind of
+ * machine, or a file system that can't hold one. KVH_TIMEOUT: another process has been opening it
+ * for 10 s and may be stopped. KVH_BUSY: 256 sessions have it open.
  *
  * An option that the backend does not know, or a value out of range, is refused with words that
  * name it. options: borrowed, NULL = all defaults. *store is set on success only; the caller
