@@ -116,7 +116,8 @@ static bool run(struct crowd_board *board, const struct seat *first)
 	struct seat seats[HANDLES];
 	struct kvh_error error = {0};
 	unsigned count = first->rounds ? HANDLES : OPENERS;
-	kvh_status status = kvh_shared_create(options, first->seed + 1, &error);
+	bool made;
+	kvh_status status = kvh_shared_create(options, posix, &made, &error);
 	void *memory = status ? MAP_FAILED : map_pool(options->path);
 
 	if (memory == MAP_FAILED)
