@@ -113,7 +113,7 @@ static inline unsigned open_files(void)
 
 struct place {
 	char path[160];
-	char url[224];
+	char url[320];
 };
 
 /* A file of the folder; options: "?size=1MiB" or "". */
