@@ -139,12 +139,63 @@ static void a_count_of_slots_that_fell_hides_no_objects_that_come_back(void **st
 	}
 }
 
+/* proves: S-15 */
+static void a_record_that_no_session_has_counts_for_nothing(void **state)
+{
+	struct template template;
+	struct pool pool;
+
+	(void)state;
+	template_init(&template, false, false);
+	for (uint32_t i = 0; i < KVH_SESSIONS_MAX; i++)
+		atomic_store(&template.area.fixed->sessions[i].reserved_slots, 1000 + i);
+	shared_open_at(&pool, template.place.url, &pool_time.env);
+	assert_int_equal(pool_stats(&pool).reserved_objects, 0);
+	assert_int_equal(pool_stats(&pool).objects, OBJECTS);
+	pool_close(&pool);
+	template_fini(&template);
+}
+
+/* proves: S-15 */
+static void no_object_is_younger_than_the_clock_of_uses(void **state)
+{
+	const uint64_t counters[] = {0, UINT64_C(1) << 47, UINT64_C(1) << 48, UINT64_MAX};
+	struct template template;
+	static struct numbered n;
+	struct objects objects;
+	struct pool pool;
+	bool wrong = false;
+
+	(void)state;
+	template_init(&template, true, false);
+	for (size_t i = 0; i < COUNT_OF(counters); i++) {
+		struct kvh_super *super = template.area.super;
+
+		restore(&template);
+		for (uint32_t k = 0; k < atomic_load(&super->slots_ever); k++)
+			atomic_store(&template.area.slots[k].use, (UINT64_C(1) << 62) + (k << 16));
+		if (counters[i])
+			atomic_store(&super->use_counter, counters[i]);
+		shared_open_at(&pool, template.place.url, &pool_time.env);
+		assert_int_equal(objects_init(&objects, &pool), KVH_OK);
+		pool.prefix = pool_intern(&pool, "after-the-damage@", HASH_BYTES, 0, 0);
+		put_all(&pool, &n, AFTER, i);
+		for (uint64_t k = 0; k < OBJECTS; k++)
+			assert_int_equal(object_get(&objects, k, bytes_of(k), &wrong),
+			                 KVH_OBJECT_NOT_FOUND);
+		pool_close(&pool);
+	}
+	template_fini(&template);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		shared_test(slots_that_were_never_used_are_not_believed),
 		shared_test(no_damaged_byte_makes_an_object_of_a_reservation),
 		shared_test(a_quarantine_ends_whatever_the_file_says_of_its_begin),
+		shared_test(a_record_that_no_session_has_counts_for_nothing),
+		shared_test(no_object_is_younger_than_the_clock_of_uses),
 		shared_test(a_count_of_slots_that_fell_hides_no_objects_that_come_back),
 	};
 
