@@ -82,20 +82,6 @@ uint32_t kvh_slot_text_bytes(const struct kvh_area *area, const struct kvh_slot 
 	return text_bytes;
 }
 
-/* Whether the length that the slot's key says is one that a key can have. */
-static bool key_is_good(const struct kvh_area *area, const struct kvh_slot *slot)
-{
-	unsigned char bytes[STORED_BYTES];
-	uint32_t text_bytes = kvh_slot_text_bytes(area, slot);
-	bool any = slot_hash_bytes(area, slot) == 0;
-
-	slot_bytes(slot, bytes);
-	if (is_digest(area, slot, bytes))
-		return text_bytes > (any ? ANY_RAW_BYTES_MAX : STORED_BYTES) &&
-		       text_bytes <= KVH_KEY_HASH_BYTES_MAX;
-	return !any || bytes[LENGTH_AT] <= ANY_RAW_BYTES_MAX;
-}
-
 static const unsigned char *slot_text(const struct kvh_area *area, const struct kvh_slot *slot)
 {
 	return kvh_area_extent(area,
@@ -130,7 +116,7 @@ bool kvh_slot_is_good(const struct kvh_area *area, const struct kvh_slot *slot, 
 	            kvh_slot_check(slot, kvh_ctl_generation(ctl)) ||
 	    atomic_load_explicit(&slot->prefix_id, memory_order_relaxed) >=
 	            kvh_prefixes_count(area) ||
-	    !key_is_good(area, slot))
+	    kvh_slot_text_bytes(area, slot) > KVH_KEY_HASH_BYTES_MAX)
 		return false;
 	units = kvh_units_of(area, bytes + kvh_slot_text_bytes(area, slot));
 	return units <= area->geometry.unit_count && unit <= area->geometry.unit_count - units;
