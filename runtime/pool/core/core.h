@@ -119,7 +119,7 @@ struct kvh_reserve_key {
 	kvh_status status; /* KVH_BUSY: reserved by a living session (S-10) */
 };
 
-enum { KVH_BLOCKED_WORDS = 64 };
+enum { KVH_BLOCKED_SPANS = 4096 };
 
 /* One reserve of up to 64 keys, over as many holds of the lock as it takes. */
 struct kvh_reserve {
@@ -148,7 +148,11 @@ struct kvh_reserve {
 	uint32_t look_plus_1;  /* span to look through before it is drained */
 	uint32_t drain_plus_1; /* span whose objects all go, up to this level */
 	uint64_t drain_level;
-	uint64_t blocked[KVH_BLOCKED_WORDS]; /* spans not worth another look, by region % 4096 */
+	/*
+	 * Level + 1 up to which a span is not worth another look, by region % KVH_BLOCKED_SPANS:
+	 * what has to stay for one level's sake may go for the next one's (S-14).
+	 */
+	uint8_t blocked[KVH_BLOCKED_SPANS];
 };
 
 enum kvh_reserve_step {

@@ -56,14 +56,14 @@ static kvh_status present_status(struct kvh_core *core, struct kvh_reserve_key *
 
 /* ---- evicting for room ----------------------------------------------------------------- */
 
-static bool is_blocked(const struct kvh_reserve *reserve, uint32_t region)
+static bool is_blocked(const struct kvh_reserve *reserve, uint32_t region, uint64_t level)
 {
-	return reserve->blocked[region / 64 % KVH_BLOCKED_WORDS] >> region % 64 & 1;
+	return reserve->blocked[region % KVH_BLOCKED_SPANS] > level;
 }
 
 static void block(struct kvh_reserve *reserve, uint32_t region)
 {
-	reserve->blocked[region / 64 % KVH_BLOCKED_WORDS] |= UINT64_C(1) << region % 64;
+	reserve->blocked[region % KVH_BLOCKED_SPANS] = (uint8_t)(reserve->drain_level + 1);
 }
 
 static void spend(struct kvh_reserve *reserve, uint32_t victims)
@@ -191,7 +191,7 @@ static enum room evict_oldest(struct kvh_core *core, struct kvh_reserve *reserve
 			kvh_victims_pass(area, &reserve->cursor, false);
 		return ROOM_TRY;
 	}
-	if (is_blocked(reserve, region)) {
+	if (is_blocked(reserve, region, kvh_rank_level(victim.rank))) {
 		kvh_victims_pass(area, &reserve->cursor, false);
 		return ROOM_TRY;
 	}

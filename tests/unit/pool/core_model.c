@@ -297,15 +297,15 @@ static bool evict_oldest(struct model *model, uint32_t extent_units)
 			evict_unit(model, i);
 			return true;
 		}
-		if (model->blocked[region])
+		if (model->blocked[region] > level)
 			continue;
 		if (may_drain(model, region, level)) {
 			bool drained = drain(model, region, level);
 
-			model->blocked[region] = !drained;
+			model->blocked[region] = drained ? 0 : level + 1;
 			return true;
 		}
-		model->blocked[region] = true;
+		model->blocked[region] = level + 1;
 	}
 	return false;
 }

@@ -56,7 +56,7 @@ struct model {
 	struct model_region regions[MODEL_REGIONS];
 	uint32_t classes[MODEL_CLASSES];
 	/* Of one reserve call. */
-	bool blocked[MODEL_REGIONS];
+	uint64_t blocked[MODEL_REGIONS]; /* level + 1 up to which a span has to stay; 0: none */
 	uint32_t full_units;
 	/* Keys that left, oldest first; taken by the test. */
 	uint32_t left[MODEL_LEFT_MAX];

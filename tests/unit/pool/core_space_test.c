@@ -285,6 +285,33 @@ static void kept_objects_go_last_and_expired_ones_first(void **state)
 	fixture_end(&fixture);
 }
 
+static void put_small(uint32_t prefix, uint64_t number, uint32_t priority)
+{
+	struct kvh_stored_key key = fixture_key(&fixture, prefix, number);
+	struct kvh_reserve_key one = fixture_reserve_one(&fixture, &key, KIB64 / 4, priority);
+
+	assert_int_equal(one.status, KVH_OK);
+	assert_int_equal(fixture_commit(&fixture, one.ref), KVH_OK);
+}
+
+/* A span that must stay for the lowest priority's sake may still go for the next one's. */
+/* proves: S-14 */
+static void a_span_of_mixed_priorities_goes_before_one_of_higher(void **state)
+{
+	uint32_t prefix = open_pool(2 * REGION_UNITS);
+
+	(void)state;
+	for (uint64_t i = 0; i < 4; i++)
+		put_small(prefix, i, i == 1);
+	for (uint64_t i = 4; i < 8; i++)
+		put_small(prefix, i, 2);
+	/* Needs all of a region. */
+	assert_int_equal(fixture_put(&fixture, prefix, 100, KIB64), KVH_OK);
+	for (uint64_t i = 0; i < 8; i++)
+		assert_int_equal(has(prefix, i), i >= 4);
+	fixture_end(&fixture);
+}
+
 /* 16 bits of 16 s are 12 days: a month must not bring an expired object back. */
 static void times_hold_over_a_month(void **state)
 {
@@ -381,6 +408,7 @@ int main(void)
 		cmocka_unit_test(a_prefix_stays_within_its_quota),
 		cmocka_unit_test(the_core_evicts_a_lifecycle_group_as_a_whole),
 		cmocka_unit_test(kept_objects_go_last_and_expired_ones_first),
+		cmocka_unit_test(a_span_of_mixed_priorities_goes_before_one_of_higher),
 		cmocka_unit_test(times_hold_over_a_month),
 		cmocka_unit_test(no_turn_evicts_more_than_64_under_one_lock),
 		cmocka_unit_test(no_space_is_lost_over_storms_of_aborts_and_evictions),
