@@ -33,6 +33,22 @@ kvh_status kvh_cli_view_each(struct kvh_cli_view *view, uint32_t flags, kvh_cli_
 const char *kvh_cli_view_key(struct kvh_cli_view *view, const struct kvh_key *key);
 const char *kvh_cli_view_prefix(struct kvh_cli_view *view, uint32_t prefix_id);
 
+/* ---- store_sessions.c ---- */
+
+enum { KVH_CLI_SESSIONS_MAX = 256 };
+
+/* Who else has it open. */
+struct kvh_cli_sessions {
+	struct kvh_store_session list[KVH_CLI_SESSIONS_MAX];
+	size_t count;
+};
+
+/* None where the store knows of none. */
+kvh_status kvh_cli_sessions_collect(struct kvh_store *store, struct kvh_cli_sessions *sessions);
+void kvh_cli_sessions_print(const struct kvh_cli_sessions *sessions);
+/* Given to the caller; NULL: no memory. */
+json_t *kvh_cli_sessions_json(const struct kvh_cli_sessions *sessions);
+
 int kvh_cli_store_stat(int argc, char **argv);
 int kvh_cli_store_ls(int argc, char **argv);
 int kvh_cli_store_verify(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `kvhold store stat`: how much a store holds, in sections: counts, prefixes. */
+/* `kvhold store stat`: how much a store holds, in sections: counts, prefixes, sessions. */
 #include "store.h"
 
 #include <stdlib.h>
@@ -15,6 +15,7 @@ struct stat {
 	struct kvh_store_stats stats;
 	bool listed;             /* the store can list, so there are sums */
 	struct prefix_sum *sums; /* KVH_PREFIXES_MAX */
+	struct kvh_cli_sessions sessions;
 };
 
 static unsigned long long whole(uint64_t number)
@@ -37,6 +38,8 @@ static kvh_status collect(struct stat *stat)
 {
 	kvh_status status = kvh_store_get_stats(stat->view.store, &stat->stats);
 
+	if (status == KVH_OK)
+		status = kvh_cli_sessions_collect(stat->view.store, &stat->sessions);
 	if (status)
 		return status;
 	status = kvh_cli_view_each(&stat->view, 0, add_object, stat);
@@ -110,6 +113,8 @@ static bool write_json(struct stat *stat)
 	bool ok = root && (!stat->listed ||
 	                   json_object_set_new(root, "prefixes", prefixes_json(stat)) == 0);
 
+	ok = ok &&
+	     json_object_set_new(root, "sessions", kvh_cli_sessions_json(&stat->sessions)) == 0;
 	ok = ok && kvh_cli_write_json(stat->view.command, root, "-");
 	json_decref(root);
 	return ok;
@@ -127,6 +132,7 @@ static int print(struct stat *stat, bool as_json)
 		return write_json(stat) ? KVH_EXIT_OK : KVH_EXIT_ENVIRONMENT;
 	print_counts(&stat->stats);
 	print_prefixes(stat);
+	kvh_cli_sessions_print(&stat->sessions);
 	return KVH_EXIT_OK;
 }
 
@@ -143,8 +149,8 @@ static int run(struct stat *stat, bool as_json)
 }
 
 static const char about[] =
-	"Says how much a store holds, how much of it is being read or written, and how much is\n"
-	"each prefix's.";
+	"Says how much a store holds, how much of it is being read or written, how much is each\n"
+	"prefix's, and which processes have it open: a stopped one may hold space.";
 
 int kvh_cli_store_stat(int argc, char **argv)
 {

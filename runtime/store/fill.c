@@ -102,6 +102,13 @@ static kvh_status no_prefix_at(void *self, uint32_t prefix_id, char *text,
 	return KVH_OBJECT_NOT_FOUND;
 }
 
+static kvh_status no_sessions(void *self, struct kvh_store_session *sessions, size_t capacity,
+                              size_t *count)
+{
+	(void)self, (void)sessions, (void)capacity, (void)count;
+	return KVH_NOT_SUPPORTED;
+}
+
 static void no_close(void *self)
 {
 	(void)self;
@@ -128,6 +135,7 @@ static const struct kvh_store_ops absent = {
 	.close = no_close,
 	.list = no_list,
 	.prefix_at = no_prefix_at,
+	.sessions = no_sessions,
 };
 
 #define FILL(member)                                                                               \
@@ -157,4 +165,5 @@ void kvh_store_ops_fill(struct kvh_store_ops *ops)
 	FILL(close);
 	FILL(list);
 	FILL(prefix_at);
+	FILL(sessions);
 }

@@ -122,6 +122,25 @@ kvh_status kvh_store_get_stats(struct kvh_store *store, struct kvh_store_stats *
 	return status;
 }
 
+kvh_status kvh_store_get_sessions(struct kvh_store *store, struct kvh_store_session *sessions,
+                                  size_t entry_bytes, size_t capacity, size_t *count)
+{
+	unsigned phase;
+	size_t found = 0;
+	kvh_status status;
+
+	if (!count || (capacity && !sessions) || entry_bytes != sizeof(*sessions))
+		return KVH_INVALID_PARAMS;
+	status = kvh_store_enter(store, &phase);
+	if (status)
+		return status;
+	status = store->ops.sessions(store->self, sessions, capacity, &found);
+	if (status == KVH_OK)
+		*count = found;
+	kvh_store_leave(store, phase);
+	return status;
+}
+
 kvh_status kvh_store_get_caps(struct kvh_store *store, struct kvh_store_caps *caps)
 {
 	unsigned phase;

@@ -392,6 +392,26 @@ struct kvh_store_stats {
 };
 KVH_API kvh_status kvh_store_get_stats(struct kvh_store *store, struct kvh_store_stats *stats);
 
+/* Who has the store open: a handle of some process, until that process ends or closes it. */
+struct kvh_store_session {
+	uint64_t serial; /* names it; none comes twice in the store's life */
+	uint64_t pid;    /* 0: not known */
+	uint64_t pid_namespace;
+	uint32_t pinned_objects;   /* being read */
+	uint32_t reserved_objects; /* being written, or held */
+	bool is_own;               /* this handle's */
+	bool is_dead;              /* its process ended; what it held comes back */
+};
+
+/*
+ * sessions: capacity entries of entry_bytes = sizeof(struct kvh_store_session); filled up to
+ * capacity. *count: how many there are, perhaps more. A stopped process is seen here by what it
+ * pins and reserves. KVH_NOT_SUPPORTED: the store knows of none. Any thread.
+ */
+KVH_API kvh_status kvh_store_get_sessions(struct kvh_store *store,
+                                          struct kvh_store_session *sessions, size_t entry_bytes,
+                                          size_t capacity, size_t *count);
+
 /*
  * Metrics as Prometheus text exposition, base units. Writes at most capacity bytes with the final
  * 0; *needed_bytes is what the whole text takes. KVH_BUSY: it did not fit. Any thread.

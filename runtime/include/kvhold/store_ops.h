@@ -82,6 +82,9 @@ struct kvh_store_ops {
 	 */
 	kvh_status (*prefix_at)(void *self, uint32_t prefix_id, char *text,
 	                        struct kvh_prefix *prefix);
+	/* As kvh_store_get_sessions. */
+	kvh_status (*sessions)(void *self, struct kvh_store_session *sessions, size_t capacity,
+	                       size_t *count);
 };
 
 /* Puts "not supported" answers where ops has NULL. */

@@ -334,3 +334,20 @@ void kvh_core_stats(const struct kvh_core *core, struct kvh_store_stats *stats)
 	stats->evicted_bytes = atomic_load(&tally->evicted_bytes);
 	stats->expired_keys = atomic_load(&tally->expired_keys);
 }
+
+bool kvh_core_session(const struct kvh_core *core, uint32_t index,
+                      struct kvh_store_session *session)
+{
+	const struct kvh_session_record *record = &core->area.fixed->sessions[index];
+
+	*session = (struct kvh_store_session){
+		.serial = kvh_session_serial(&core->area, index),
+		.pid = atomic_load(&record->pid),
+		.pid_namespace = atomic_load(&record->pid_namespace),
+		.pinned_objects = (uint32_t)count_pins(record),
+		.reserved_objects = atomic_load(&record->reserved_slots),
+		.is_own = index == core->session,
+		.is_dead = !kvh_session_is_live(&core->area, index),
+	};
+	return session->serial != 0;
+}

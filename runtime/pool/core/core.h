@@ -207,6 +207,10 @@ kvh_status kvh_core_prefix(struct kvh_core *core, const struct kvh_prefix *prefi
 
 void kvh_core_stats(const struct kvh_core *core, struct kvh_store_stats *stats);
 
+/* False: nobody has this session. */
+bool kvh_core_session(const struct kvh_core *core, uint32_t index,
+                      struct kvh_store_session *session);
+
 /* Derived data from truth (S-7, S-15, S-23). Lock held; repeatable at any point. */
 void kvh_core_rebuild(struct kvh_core *core, uint64_t now_ns) KVH_REQUIRES(kvh_role_pool);
 

@@ -7,6 +7,7 @@
 
 #define LET_GO_NS     UINT64_C(10000000)
 #define PREFIX_NS     UINT64_C(10000000000) /* it has no deadline of its own (S-9) */
+#define SESSIONS_NS   UINT64_C(100000000)
 #define LOOK_AGAIN_NS UINT64_C(100000000)
 
 /* ---- small operations ------------------------------------------------------------------ */
@@ -92,6 +93,25 @@ static kvh_status local_stats(void *self, struct kvh_store_stats *stats)
 	struct kvh_local *local = self;
 
 	kvh_core_stats(&local->core, stats);
+	return KVH_OK;
+}
+
+static kvh_status local_sessions(void *self, struct kvh_store_session *sessions, size_t capacity,
+                                 size_t *count)
+{
+	struct kvh_local *local = self;
+	struct kvh_store_session session;
+	size_t found = 0;
+
+	kvh_local_bury(local, kvh_deadline_after(local->env, SESSIONS_NS));
+	for (uint32_t i = 0; i < KVH_SESSIONS_MAX; i++) {
+		if (!kvh_core_session(&local->core, i, &session))
+			continue;
+		if (found < capacity)
+			sessions[found] = session;
+		found++;
+	}
+	*count = found;
 	return KVH_OK;
 }
 
@@ -240,4 +260,5 @@ const struct kvh_store_ops kvh_local_ops = {
 	.stats = local_stats,
 	.list = kvh_local_list,
 	.prefix_at = kvh_local_prefix_at,
+	.sessions = local_sessions,
 };

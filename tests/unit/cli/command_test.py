@@ -245,6 +245,24 @@ class SharedStore(unittest.TestCase):
         self.finish(demo)
         self.assertGreater(looks, 0)
 
+    def test_a_stopped_process_is_named(self):
+        demo = self.demo(150)
+        self.addCleanup(demo.wait)
+        self.addCleanup(demo.kill)
+        looking = self.url.partition("?")[0]
+        while not (kvhold("store", "stat", looking).returncode == OK and
+                   len(self.answer("stat", looking)["sessions"]) == 2):
+            self.assertIsNone(demo.poll())
+        demo.send_signal(signal.SIGSTOP)
+        # Stopped a moment after the signal, whenever that is.
+        while "STOPPED" not in kvhold("store", "stat", looking).stdout:
+            self.assertIsNone(demo.poll())
+        self.assertEqual({session["pid"] for session in self.answer("stat", looking)["sessions"]},
+                         {demo.pid})
+        demo.send_signal(signal.SIGCONT)
+        self.finish(demo)
+        self.assertEqual(self.answer("stat", looking)["sessions"], [])
+
     def test_a_pool_that_is_not_there_is_not_made_by_looking(self):
         done = kvhold("store", "stat", self.url.split("?", maxsplit=1)[0])
         self.assertEqual(done.returncode, USAGE)

@@ -124,6 +124,44 @@ static void a_key_is_busy_until_its_writer_is_dead(void **state)
 	pool_close(&pool);
 }
 
+static void who_has_the_pool_open_is_told(void **state)
+{
+	struct kvh_store_session sessions[4];
+	const struct kvh_store_session *other = &sessions[1];
+	uint64_t number = 3;
+	struct worker writer;
+	struct pool pool;
+	size_t count;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	writer = start_process(hold_until_killed, &number);
+	assert_int_equal(hear(&writer), 'h');
+	kill(writer.pid, SIGSTOP);
+	assert_int_equal(
+		kvh_store_get_sessions(pool.store, sessions, sizeof(sessions[0]), 1, &count),
+		KVH_OK);
+	assert_int_equal(count, 2);
+	assert_int_equal(
+		kvh_store_get_sessions(pool.store, sessions, sizeof(sessions[0]), 4, &count),
+		KVH_OK);
+	assert_int_equal(count, 2);
+	assert_true(sessions[0].is_own && !other->is_own && !other->is_dead);
+	assert_int_equal(sessions[0].pid, getpid());
+	assert_int_equal(other->pid, writer.pid);
+	assert_int_equal(other->pid_namespace, sessions[0].pid_namespace);
+	assert_int_equal(other->reserved_objects, 1);
+	assert_int_equal(other->pinned_objects, 0);
+	assert_true(other->serial > sessions[0].serial);
+	kill_process(&writer);
+	assert_int_equal(
+		kvh_store_get_sessions(pool.store, sessions, sizeof(sessions[0]), 4, &count),
+		KVH_OK);
+	assert_int_equal(count, 1);
+	assert_int_equal(pool_stats(&pool).reserved_objects, 0);
+	pool_close(&pool);
+}
+
 static void fork_and_wait(int said, void *arg)
 {
 	struct kvh_token token;
@@ -354,6 +392,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_next_start_finds_all_and_rebuilds_nothing,
 	                                        begin, end),
 		cmocka_unit_test_setup_teardown(a_key_is_busy_until_its_writer_is_dead, begin, end),
+		cmocka_unit_test_setup_teardown(who_has_the_pool_open_is_told, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_session_ends_with_its_process_and_not_with_its_children, begin, end),
 		cmocka_unit_test_setup_teardown(an_inherited_file_does_not_keep_a_dead_session,

@@ -231,7 +231,9 @@ static void every_call_in_a_child_is_refused(void **state)
 		const struct kvh_prefix prefix = {
 			.struct_bytes = sizeof(prefix), .text = "a@", .text_bytes = 2};
 		struct kvh_store_stats stats = {.struct_bytes = sizeof(stats)};
+		struct kvh_store_session session;
 		kvh_region_id region;
+		size_t count;
 		char text[64];
 		uint32_t id;
 		int wrong = 0;
@@ -245,6 +247,8 @@ static void every_call_in_a_child_is_refused(void **state)
 		wrong += kvh_store_register(store, text, 64, 1, &region, NULL) != KVH_FORKED;
 		wrong += kvh_store_unregister(store, scripted->region, 0) != KVH_FORKED;
 		wrong += kvh_store_get_stats(store, &stats) != KVH_FORKED;
+		wrong += kvh_store_get_sessions(store, &session, sizeof(session), 1, &count) !=
+		         KVH_FORKED;
 		wrong += kvh_store_key_text(store, &scripted->key, text, 64, NULL) != KVH_FORKED;
 		wrong += kvh_store_close(store, 0) != KVH_FORKED;
 		wrong += scripted_calls(scripted) != 0;

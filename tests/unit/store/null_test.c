@@ -84,11 +84,31 @@ static void null_claims_nothing(void **state)
 	assert_int_equal(kvh_store_close(store, 0), KVH_OK);
 }
 
+static void sessions_are_asked_for_properly(void **state)
+{
+	struct kvh_store *store = open_null("null:");
+	struct kvh_store_session session;
+	size_t count = 77, bytes = sizeof(session);
+
+	(void)state;
+	assert_int_equal(kvh_store_get_sessions(NULL, &session, bytes, 1, &count),
+	                 KVH_INVALID_PARAMS);
+	assert_int_equal(kvh_store_get_sessions(store, NULL, bytes, 1, &count), KVH_INVALID_PARAMS);
+	assert_int_equal(kvh_store_get_sessions(store, &session, bytes - 1, 1, &count),
+	                 KVH_INVALID_PARAMS);
+	assert_int_equal(kvh_store_get_sessions(store, &session, bytes, 1, NULL),
+	                 KVH_INVALID_PARAMS);
+	assert_int_equal(kvh_store_get_sessions(store, NULL, bytes, 0, &count), KVH_NOT_SUPPORTED);
+	assert_int_equal(count, 77);
+	assert_int_equal(kvh_store_close(store, 0), KVH_OK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(null_answers_without_touching_memory),
 		cmocka_unit_test(null_claims_nothing),
+		cmocka_unit_test(sessions_are_asked_for_properly),
 	};
 
 	return cmocka_run_group_tests_name("store_null", tests, NULL, NULL);
