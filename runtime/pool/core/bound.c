@@ -39,21 +39,11 @@ static void bound_times(struct kvh_area *area, uint64_t now_unit)
 		STORE(area->super->time_base, now_unit);
 }
 
-/* Uses count up: one from the future would keep its object for ever. */
-static void bound_uses(struct kvh_area *area)
+/* The objects' own uses are a rebuild's to bound by this. */
+static void bound_counter(struct kvh_area *area)
 {
-	uint64_t next = LOAD(area->super->use_counter);
-
-	if (next > USES_MAX) {
-		next = 1;
-		STORE(area->super->use_counter, next);
-	}
-	for (uint32_t i = 0; i < kvh_slots_ever(area); i++) {
-		uint64_t use = LOAD(area->slots[i].use);
-
-		if (use >> 16 >= next)
-			STORE(area->slots[i].use, use & 0xffff);
-	}
+	if (LOAD(area->super->use_counter) > USES_MAX)
+		STORE(area->super->use_counter, 1);
 }
 
 void kvh_core_bound(struct kvh_core *core, uint64_t now_ns)
@@ -63,5 +53,5 @@ void kvh_core_bound(struct kvh_core *core, uint64_t now_ns)
 	for (uint32_t i = 0; i < KVH_SESSIONS_MAX / 64; i++)
 		atomic_store(&core->area.super->live_sessions[i], 0);
 	bound_times(&core->area, kvh_time_unit(now_ns));
-	bound_uses(&core->area);
+	bound_counter(&core->area);
 }

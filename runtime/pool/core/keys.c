@@ -73,8 +73,12 @@ static bool is_digest(const struct kvh_area *area, const struct kvh_slot *slot,
 uint32_t kvh_slot_text_bytes(const struct kvh_area *area, const struct kvh_slot *slot)
 {
 	unsigned char bytes[STORED_BYTES];
+	uint32_t hash_bytes = slot_hash_bytes(area, slot);
 	uint32_t text_bytes;
 
+	/* The usual case, told by the prefix alone. */
+	if (hash_bytes && hash_bytes <= STORED_BYTES)
+		return 0;
 	slot_bytes(slot, bytes);
 	if (!is_digest(area, slot, bytes))
 		return 0;

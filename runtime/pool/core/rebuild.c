@@ -64,6 +64,16 @@ static void stored_key(const struct kvh_core *core, const struct kvh_slot *slot,
 		kvh_area_extent(&core->area, LOAD(slot->extent_unit)) + LOAD(slot->length_bytes);
 }
 
+/* Uses count up: one from the future, of a damaged file, would keep its object for ever (S-15). */
+static void bound_use(struct kvh_area *area, struct kvh_slot *slot)
+{
+	uint64_t use = atomic_load_explicit(&slot->use, memory_order_acquire);
+
+	/* Whoever touches it now has drawn its use before. */
+	if (use >> 16 >= atomic_load(&area->super->use_counter))
+		STORE(slot->use, use & 0xffff);
+}
+
 /* A slot that a rebuild looks at, and where the index has its key. */
 struct found_slot {
 	uint32_t index;
@@ -92,6 +102,7 @@ static bool adopt(struct kvh_core *core, const struct found_slot *found, uint64_
 		return false;
 	if (indexed)
 		kvh_index_insert(area, key.hash, index);
+	bound_use(area, slot);
 	extent_bytes =
 		(uint64_t)kvh_span_extent_units(area, kvh_span_of(area, unit)) * KVH_UNIT_BYTES;
 	kvh_count64(&area->fixed->prefix_states[key.prefix_id].used_bytes, extent_bytes);
@@ -192,6 +203,9 @@ static void rebuild_slots(struct kvh_core *core, uint32_t first, uint32_t count,
 
 		for (unsigned k = 0; k < KVH_STORED_WORDS; k++)
 			words[k] = LOAD(slot->word[k]);
+		/* The blocks come last to first, which no processor foresees. */
+		if (first >= BATCH_SLOTS)
+			__builtin_prefetch(slot - BATCH_SLOTS);
 		found[i].index = first + i;
 		found[i].hash =
 			kvh_stored_hash(area, words, LOAD(slot->prefix_id), core->hash_mask);
