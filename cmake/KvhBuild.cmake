@@ -72,7 +72,8 @@ set(KVH_SANITIZER_OPTIONS
 # one cmocka program over the testing library, registered with CTest. It runs through
 # run_cmocka.sh, which leaves the outcome of every test function in results/ for the reports.
 function(kvh_test)
-  cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT" "SOURCES;ARGS;LIBS" ${ARGN})
+  # Not ${ARGN}, which would take a list of labels apart.
+  cmake_parse_arguments(PARSE_ARGV 0 T "" "NAME;LABEL;TIMEOUT" "SOURCES;ARGS;LIBS")
   string(REPLACE "." "_" target "test_${T_NAME}")
   add_executable(${target} ${T_SOURCES})
   target_link_libraries(${target} PRIVATE kvhold_testing kvh_flags PkgConfig::CMOCKA ${T_LIBS})
