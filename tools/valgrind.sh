@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export KVH_TEST_DATA=$PWD/tests/data
-skip='hit_property|coordinator_golden|lookup_golden|core_model|local_threads|shared_(threads|stop)|fabric_|worker_stress'
+skip='hit_(property|rate)|coordinator_golden|lookup_golden|core_model|local_threads|shared_(threads|stop|damage)|fabric_|worker_stress'
 passed=0
 failed=0
 
