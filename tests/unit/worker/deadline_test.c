@@ -5,7 +5,8 @@
 #include "unit/base/unit.h"
 #include "unit/worker/stress_rig.h"
 
-enum { MS = 1000000, SHORT_MS = 30, PATIENCE_MS = 20000 };
+/* STARTED_MS: a thread that has work has begun with it, however busy the machine. */
+enum { MS = 1000000, SHORT_MS = 30, STARTED_MS = 1500, PATIENCE_MS = 20000 };
 
 static const int32_t ids_a[] = {1, 2};
 static const int32_t ids_b[] = {3, 4};
@@ -181,7 +182,7 @@ static void assert_four_cancelled(struct scene *scene)
 static void close_at_once_cancels_what_is_queued_and_what_runs(void **state)
 {
 	struct scene scene = {.hears = true};
-	struct rig_options options = {.stop_ms_max = 1000};
+	struct rig_options options = {.stop_ms_max = PATIENCE_MS};
 	size_t left = 77;
 
 	(void)state;
@@ -275,7 +276,7 @@ static void a_running_load_ends_at_its_timeout(void **state)
 static void a_load_over_a_deaf_store_ends_when_its_get_returns(void **state)
 {
 	struct scene scene = {0};
-	struct rig_options options = {.load_timeout_ms = SHORT_MS, .stop_ms_max = -1};
+	struct rig_options options = {.load_timeout_ms = STARTED_MS, .stop_ms_max = -1};
 	struct rig_job queued = job_b;
 	struct kvh_completion completion;
 	size_t left = 0;
@@ -304,7 +305,7 @@ static void a_drain_without_deadline_ends_queued_loads_at_their_timeout(void **s
 {
 	const struct kvh_request_id request = rig_request("q");
 	struct scene scene = {0};
-	struct rig_options options = {.load_timeout_ms = SHORT_MS, .stop_ms_max = -1};
+	struct rig_options options = {.load_timeout_ms = STARTED_MS, .stop_ms_max = -1};
 	struct rig_job queued = job_b;
 
 	(void)state;
@@ -356,7 +357,7 @@ static void a_running_load_stops_when_it_is_asked(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(stops); i++) {
 		struct scene scene = {.hears = true};
-		struct rig_options options = {.stop_ms_max = 1000};
+		struct rig_options options = {.stop_ms_max = PATIENCE_MS};
 
 		open_scene(&scene, &options);
 		assert_int_equal(rig_load(scene.rig, &job_b, NULL), KVH_OK);
@@ -373,7 +374,7 @@ static void a_running_load_stops_when_it_is_asked(void **state)
 static void a_running_save_stops_when_it_is_cancelled(void **state)
 {
 	struct scene scene = {.hears = true};
-	struct rig_options options = {.stop_ms_max = 1000};
+	struct rig_options options = {.stop_ms_max = PATIENCE_MS};
 	enum kvh_cancel_outcome outcome;
 	struct kvh_completion completion;
 
@@ -396,7 +397,7 @@ static void a_running_save_stops_when_it_is_cancelled(void **state)
 static void destroy_closes_a_worker_and_drops_its_completions(void **state)
 {
 	struct scene scene = {.hears = true};
-	struct rig_options options = {.stop_ms_max = 1000, .events = true};
+	struct rig_options options = {.stop_ms_max = PATIENCE_MS, .events = true};
 
 	(void)state;
 	open_scene(&scene, &options);
