@@ -118,9 +118,9 @@ static kvh_status local_sessions(void *self, struct kvh_store_session *sessions,
 /* ---- remove and clear ------------------------------------------------------------------ */
 
 /* Whoever pins or reserves may be dead: that is asked at first and then every few naps. */
-static void wait_for_holder(struct kvh_local *local, uint32_t looks, const struct kvh_call *call)
+static void wait_for_holder(struct kvh_local *local, uint32_t looks, kvh_deadline deadline_ns)
 {
-	if (looks % KVH_LOCAL_BURY_NAPS == 0 && kvh_local_bury(local, kvh_local_deadline(call)))
+	if (looks % KVH_LOCAL_BURY_NAPS == 0 && kvh_local_bury(local, deadline_ns))
 		return;
 	kvh_local_nap(local);
 }
@@ -158,7 +158,7 @@ static void remove_turn(struct kvh_local *local, const struct kvh_key *keys, siz
 		if (left && kvh_local_stop(local, call))
 			return;
 		if (left)
-			wait_for_holder(local, looks++, call);
+			wait_for_holder(local, looks++, kvh_local_deadline(call));
 	}
 }
 
@@ -193,7 +193,7 @@ static kvh_status local_clear(void *self, const struct kvh_call *call, uint64_t 
 			return slot == before ? KVH_OBJECT_HAS_LEASE : stop;
 		/* A pinned object: its reader is waited for. */
 		if (slot == before)
-			wait_for_holder(local, looks++, call);
+			wait_for_holder(local, looks++, kvh_local_deadline(call));
 	}
 	*removed = count;
 	return KVH_OK;
@@ -225,6 +225,7 @@ bool kvh_local_look_again(struct kvh_local *local, struct kvh_rebuild_watch *wat
                           const struct kvh_call *call)
 {
 	uint64_t counter = atomic_load(&local->core.area.super->rebuild_counter);
+	kvh_deadline until_ns;
 
 	if (counter == watch->counter && counter % 2 == 0)
 		return false;
@@ -232,8 +233,11 @@ bool kvh_local_look_again(struct kvh_local *local, struct kvh_rebuild_watch *wat
 		watch->until_ns = kvh_deadline_after(local->env, LOOK_AGAIN_NS);
 	if (kvh_deadline_passed(local->env, watch->until_ns) || kvh_local_stop(local, call))
 		return false;
-	/* If whoever rebuilt is dead, burying it finds that and rebuilds. */
-	wait_for_holder(local, ++watch->looks, call);
+	/* If whoever rebuilt is dead, burying it finds that and rebuilds; if not, nobody waits. */
+	until_ns = kvh_local_deadline(call);
+	if (!until_ns || until_ns > watch->until_ns)
+		until_ns = watch->until_ns;
+	wait_for_holder(local, ++watch->looks, until_ns);
 	watch->counter = counter;
 	return true;
 }

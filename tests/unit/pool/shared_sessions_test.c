@@ -306,6 +306,64 @@ static void nobody_outlasts_a_deadline_while_the_locks_holder_is_stopped(void **
 	pool_close(&pool);
 }
 
+static void wait_until_killed(int said, void *arg)
+{
+	struct pool pool;
+
+	(void)arg;
+	shared_open(&pool, CAPACITY);
+	say(said, 'o');
+	for (;;)
+		pause();
+}
+
+/* As if it was stopped in the middle of a rebuild, once it is told to go on. */
+static void stop_in_a_rebuild(int said, void *arg) KVH_NO_THREAD_SAFETY_ANALYSIS
+{
+	struct pool pool;
+
+	(void)arg;
+	shared_open(&pool, CAPACITY);
+	say(said, 'o');
+	raise(SIGSTOP);
+	if (kvh_core_take(core_of(&pool), 0))
+		atomic_fetch_add(&core_of(&pool)->area.super->rebuild_counter, 1);
+	say(said, 'r');
+	for (;;)
+		pause();
+}
+
+/* Not even to bury somebody who died meanwhile, and without a deadline. */
+/* proves: S-9 */
+static void a_get_does_not_wait_for_a_stopped_rebuild(void **state)
+{
+	struct worker rebuilder, other;
+	struct pool pool;
+	int status;
+
+	(void)state;
+	shared_open(&pool, CAPACITY);
+	assert_int_equal(put_number(&pool, 1, BYTES, NULL), KVH_OK);
+	rebuilder = start_process(stop_in_a_rebuild, NULL);
+	assert_int_equal(hear(&rebuilder), 'o');
+	assert_int_equal(waitpid(rebuilder.pid, &status, WUNTRACED), rebuilder.pid);
+	assert_true(WIFSTOPPED(status));
+	other = start_process(wait_until_killed, NULL);
+	assert_int_equal(hear(&other), 'o');
+	kill(rebuilder.pid, SIGCONT);
+	assert_int_equal(hear(&rebuilder), 'r');
+	kill(rebuilder.pid, SIGSTOP);
+	kill_process(&other);
+	/* A hang here ends in the test's time-out. */
+	assert_int_equal(get_number(&pool, 2, BYTES), KVH_OBJECT_NOT_FOUND);
+	assert_false(has_number(&pool, 2));
+	assert_int_equal(get_number(&pool, 1, BYTES), BYTES);
+	kill_process(&rebuilder);
+	assert_int_equal(put_number(&pool, 2, BYTES, NULL), KVH_OK);
+	assert_int_equal(get_number(&pool, 2, BYTES), BYTES);
+	pool_close(&pool);
+}
+
 /* proves: S-9 */
 static void what_cannot_be_given_back_in_time_comes_back_later(void **state)
 {
@@ -399,6 +457,8 @@ int main(void)
 	                                        begin, end),
 		cmocka_unit_test_setup_teardown(
 			nobody_outlasts_a_deadline_while_the_locks_holder_is_stopped, begin, end),
+		cmocka_unit_test_setup_teardown(a_get_does_not_wait_for_a_stopped_rebuild, begin,
+	                                        end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_given_back_in_time_comes_back_later,
 	                                        begin, end),
 		cmocka_unit_test_setup_teardown(a_stopped_readers_object_stays_until_it_is_dead,
