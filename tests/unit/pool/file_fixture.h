@@ -47,7 +47,7 @@ static inline void shared_begin(void)
 	snprintf(limit, sizeof(limit), "size=%d", SHM_BYTES);
 	/* Private first: what is mounted here is nobody else's and goes with this process. */
 	shared.may_mount = unshare(CLONE_NEWNS) == 0 &&
-	                   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	                   mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
 	                   mount("none", "/dev/shm", "tmpfs", 0, limit) == 0;
 	if (!shared.may_mount)
 		shared.why_not = strerror(errno);
