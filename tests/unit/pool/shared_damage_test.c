@@ -6,8 +6,9 @@
 #include "damaged_pool.h"
 
 /* Of random damage; the command line may ask for more, and then gets the whole page's bytes. */
-static uint64_t round_count = 200;
+static uint64_t round_count = 60;
 static uint64_t header_bytes = sizeof(struct kvh_super) + 64;
+static uint64_t killed_step = 8; /* of the killed file every so many bytes, in the long form each */
 
 /* ---- every byte of the superblock ------------------------------------------------------- */
 
@@ -18,13 +19,13 @@ static void flip_each_byte(bool killed)
 	uint64_t checked = offsetof(struct kvh_super, lives);
 
 	template_init(&template, killed, false);
-	for (uint64_t at = 0; at < header_bytes; at++) {
+	for (uint64_t at = 0; at < header_bytes; at += killed ? killed_step : 1) {
 		uint64_t refused_before = outcome.refused, lost_before = outcome.lost;
 
 		/* A refused open changes nothing, and no more did what the padding brought. */
 		if (at % 64 == 0 || (at > checked && at < sizeof(struct kvh_super)))
 			restore(&template);
-		template.mapped.fixed->super_bytes[at] ^= (unsigned char)(1 << at % 8);
+		template.mapped.fixed->super_bytes[at] ^= (unsigned char)(1 << (at + at / 8) % 8);
 		round_holds(&template, at, at < sizeof(struct kvh_super) ? ALL_SPACE | AGAIN : 0,
 		            &outcome);
 		/* What was written once is refused, what nobody reads is nothing. */
@@ -34,7 +35,7 @@ static void flip_each_byte(bool killed)
 			assert_int_equal(outcome.refused, refused_before);
 			assert_int_equal(outcome.lost, lost_before);
 		}
-		template.mapped.fixed->super_bytes[at] ^= (unsigned char)(1 << at % 8);
+		template.mapped.fixed->super_bytes[at] ^= (unsigned char)(1 << (at + at / 8) % 8);
 	}
 	template_fini(&template);
 }
@@ -238,6 +239,7 @@ int main(int argc, char **argv)
 	if (argc > 1) {
 		round_count = strtoull(argv[1], NULL, 10);
 		header_bytes = KVH_UNIT_BYTES;
+		killed_step = 1;
 	}
 	shared_begin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
