@@ -394,24 +394,24 @@ static int run_with_store(struct kvh_demo_store *store, const struct kvh_trace *
 	return KVH_EXIT_FAILURE;
 }
 
-static int open_and_run(const struct kvh_trace *trace, struct kvh_demo_result *result,
-                        const struct demo_options *chosen)
+/* store: for this call to fill; the result names it. */
+static int open_and_run(struct kvh_demo_store *store, const struct kvh_trace *trace,
+                        struct kvh_demo_result *result, const struct demo_options *chosen)
 {
 	struct kvh_error error = {0};
-	struct kvh_demo_store store;
-	kvh_status status = kvh_demo_store_open(&store, chosen->store_url,
-	                                        (uint32_t)chosen->rank_count, &error);
+	kvh_status status =
+		kvh_demo_store_open(store, chosen->store_url, (uint32_t)chosen->rank_count, &error);
 	int code;
 
-	result->opened = &store;
-	result->store_url = store.url;
+	result->opened = store;
+	result->store_url = store->url;
 	if (status != KVH_OK) {
-		kvh_cli_complain("demo", "--store %s: %s", store.url, error.text);
+		kvh_cli_complain("demo", "--store %s: %s", store->url, error.text);
 		return kvh_cli_exit_of(status);
 	}
-	code = run_with_store(&store, trace, result, chosen);
-	status = kvh_demo_store_close(&store);
-	kvh_demo_store_remove(&store);
+	code = run_with_store(store, trace, result, chosen);
+	status = kvh_demo_store_close(store);
+	kvh_demo_store_remove(store);
 	if (status == KVH_OK || code != KVH_EXIT_OK)
 		return code;
 	kvh_cli_complain("demo", "closing the store failed: %s", kvh_strstatus(status));
@@ -427,6 +427,7 @@ static bool can_write_files(const struct demo_options *chosen)
 
 static int run_demo(struct demo_options *chosen)
 {
+	struct kvh_demo_store store;
 	struct kvh_demo_result result = {.trace_path = NULL};
 	struct kvh_trace trace = {0};
 	struct kvh_error error;
@@ -449,7 +450,7 @@ static int run_demo(struct demo_options *chosen)
 	}
 	if (kvh_trace_measure(&trace, KVH_ENGINE_LCM_TOKENS / KVH_TRACE_BLOCK_TOKENS,
 	                      &result.reuse))
-		code = open_and_run(&trace, &result, chosen);
+		code = open_and_run(&store, &trace, &result, chosen);
 	kvh_trace_fini(&trace);
 	return code;
 }

@@ -225,7 +225,6 @@ static void kill_at(call_fn call)
 }
 
 #define KILL_TEST(name)                                                                            \
-	/* proves: S-5, S-6, S-23 */                                                               \
 	static void killed_in_##name(void **state)                                                 \
 	{                                                                                          \
 		(void)state;                                                                       \

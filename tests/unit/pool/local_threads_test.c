@@ -118,7 +118,7 @@ static void other_round(struct member *member, uint64_t what)
 static void list_round(struct member *member)
 {
 	struct crowd *crowd = member->crowd;
-	struct kvh_listed objects[BATCH];
+	struct kvh_listed objects[BATCH] = {0};
 	uint8_t hashes[KVH_KEY_HASH_BYTES_MAX], wanted[HASH_BYTES];
 	const struct kvh_list list = {.struct_bytes = sizeof(list),
 	                              .flags = KVH_LIST_VERIFY,

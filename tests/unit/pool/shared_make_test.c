@@ -212,7 +212,7 @@ static void prefault_maps_every_page(void **state)
 		    strcmp(name, place.path) == 0)
 			kib = (unsigned long)file.st_size / 1024;
 		else if (kib)
-			sscanf(line, "Rss: %lu kB", &resident);
+			resident = strncmp(line, "Rss:", 4) ? 0 : strtoul(line + 4, NULL, 10);
 	}
 	fclose(maps);
 	assert_int_equal(resident, kib);
@@ -290,8 +290,11 @@ static void a_name_and_its_path_are_one_pool(void **state)
 static bool read_count(unsigned long *count)
 {
 	FILE *file = fopen(HUGE_COUNT, "re");
-	bool read = file && fscanf(file, "%lu", count) == 1;
+	char line[32];
+	bool read = file && fgets(line, sizeof(line), file);
 
+	if (read)
+		*count = strtoul(line, NULL, 10);
 	if (file)
 		fclose(file);
 	return read;

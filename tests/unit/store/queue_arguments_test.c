@@ -474,7 +474,7 @@ static int wrong_answers_in_child(struct rig *rig)
 	return wrong;
 }
 
-static void every_call_in_a_child_is_refused(void **state)
+static void every_queue_call_in_a_child_is_refused(void **state)
 {
 	struct rig *rig = *state;
 	struct kvh_queue_completion completion;
@@ -511,7 +511,7 @@ int main(void)
 		cmocka_unit_test(a_job_takes_one_allocation_and_is_refused_without_it),
 		cmocka_unit_test(a_job_that_is_being_copied_when_the_queue_closes_is_refused),
 		cmocka_unit_test(a_refused_job_gives_its_room_back),
-		queue_test(every_call_in_a_child_is_refused),
+		queue_test(every_queue_call_in_a_child_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("store_queue_arguments", tests, NULL, NULL);

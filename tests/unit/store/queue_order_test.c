@@ -117,7 +117,7 @@ static void one_of_two_threads_is_left_to_reads(void **state)
 /* ---- wake-ups ----------------------------------------------------------------------------- */
 
 /* proves: R-10 */
-static void a_job_wakes_at_most_one_thread_and_none_that_is_awake(void **state)
+static void a_queue_job_wakes_at_most_one_thread_and_none_that_is_awake(void **state)
 {
 	struct rig *rig = *state;
 
@@ -273,7 +273,7 @@ int main(void)
 		queue_test(reads_go_before_writes_and_each_line_in_order),
 		queue_test(a_write_waits_for_so_many_reads_and_no_more),
 		two_thread_test(one_of_two_threads_is_left_to_reads),
-		queue_test(a_job_wakes_at_most_one_thread_and_none_that_is_awake),
+		queue_test(a_queue_job_wakes_at_most_one_thread_and_none_that_is_awake),
 		two_thread_test(a_thread_that_may_not_take_the_job_is_not_woken),
 		two_thread_test(a_place_that_becomes_free_is_taken),
 		cmocka_unit_test(a_full_line_refuses_until_a_completion_is_taken),
