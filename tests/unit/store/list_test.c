@@ -113,7 +113,7 @@ static void an_answer_outside_of_its_room_is_not_believed(void **state)
 	assert_int_equal(list_page(scripted, &page), KVH_INTERNAL);
 	scripted->listed_count = 1;
 	bad[0] = (struct kvh_key){page.hashes, KVH_KEY_HASH_BYTES_MAX + 1, 0};
-	bad[1] = (struct kvh_key){page.hashes - 1, 1, 0};
+	bad[1] = (struct kvh_key){(uint8_t *)((uintptr_t)page.hashes - 1), 1, 0};
 	bad[2] = (struct kvh_key){page.hashes + 1, KVH_KEY_HASH_BYTES_MAX, 0};
 	bad[3] = (struct kvh_key){NULL, 1, 0};
 	for (size_t i = 0; i < COUNT_OF(bad); i++) {
