@@ -4,7 +4,7 @@
 
 #include "pool/local/local.h"
 
-enum { CAPACITY = 4 << 20, BYTES = 20000, EXTENT = 5 * 4096, FORKED_SLEEP_S = 600 };
+enum { CAPACITY = 4 << 20, BYTES = 20000, EXTENT = 5 * 4096 };
 
 static struct kvh_core *core_of(struct pool *pool)
 {
@@ -162,8 +162,16 @@ static void who_has_the_pool_open_is_told(void **state)
 	pool_close(&pool);
 }
 
-static void fork_and_wait(int said, void *arg)
+/* How a holder of a reservation makes a child that outlives it, and what the child does first. */
+struct parting {
+	uint64_t number;
+	pid_t (*make_child)(void);
+	void (*in_child)(struct pool *pool);
+};
+
+static void hold_make_child_and_wait(int said, void *arg)
 {
+	const struct parting *parting = arg;
 	struct kvh_token token;
 	struct kvh_put_options options = {
 		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = &token};
@@ -171,60 +179,12 @@ static void fork_and_wait(int said, void *arg)
 	pid_t child;
 
 	shared_open(&pool, CAPACITY);
-	if (put_number(&pool, *(uint64_t *)arg, BYTES, &options) != KVH_OK)
+	if (put_number(&pool, parting->number, BYTES, &options) != KVH_OK)
 		_exit(9);
-	child = fork();
-	if (child == 0) {
-		/* Its copy of the handle is worth nothing, and it outlives its parent. */
-		prctl(PR_SET_PDEATHSIG, 0);
-		if (kvh_store_close(pool.store, 0) != KVH_FORKED)
-			_exit(9);
-		sleep(FORKED_SLEEP_S);
-		_exit(0);
-	}
-	say(said, 'f');
-	if (write(said, &child, sizeof(child)) != sizeof(child))
-		_exit(9);
-	for (;;)
-		pause();
-}
-
-/* proves: S-5, S-6 */
-static void a_session_ends_with_its_process_and_not_with_its_children(void **state)
-{
-	uint64_t number = 3;
-	struct worker parent;
-	struct pool pool;
-	pid_t child;
-
-	(void)state;
-	shared_open(&pool, CAPACITY);
-	parent = start_process(fork_and_wait, &number);
-	assert_int_equal(hear(&parent), 'f');
-	assert_int_equal(read(parent.said, &child, sizeof(child)), sizeof(child));
-	assert_int_equal(put_number(&pool, number, BYTES, NULL), KVH_REPLICA_IS_NOT_READY);
-	kill_process(&parent);
-	assert_int_equal(kill(child, 0), 0);
-	assert_int_equal(put_within(&pool, number, 10), KVH_OK);
-	kill(child, SIGKILL);
-	pool_close(&pool);
-}
-
-/* A child made without the handlers of fork keeps the file open: its parent's pid tells. */
-static void clone_and_wait(int said, void *arg)
-{
-	struct kvh_token token;
-	struct kvh_put_options options = {
-		.struct_bytes = sizeof(options), .flags = KVH_PUT_HOLD, .tokens = &token};
-	struct pool pool;
-	pid_t child;
-
-	shared_open(&pool, CAPACITY);
-	if (put_number(&pool, *(uint64_t *)arg, BYTES, &options) != KVH_OK)
-		_exit(9);
-	child = _Fork();
+	child = parting->make_child();
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, 0);
+		parting->in_child(&pool);
 		for (;;)
 			pause();
 	}
@@ -235,23 +195,50 @@ static void clone_and_wait(int said, void *arg)
 		pause();
 }
 
-/* proves: S-5 */
-static void an_inherited_file_does_not_keep_a_dead_session(void **state)
+/* Its key is busy until the parent is dead, and free then, although the child lives. */
+static void the_child_keeps_nothing(struct parting parting)
 {
-	uint64_t number = 3;
 	struct worker parent;
 	struct pool pool;
 	pid_t child;
 
-	(void)state;
 	shared_open(&pool, CAPACITY);
-	parent = start_process(clone_and_wait, &number);
+	parent = start_process(hold_make_child_and_wait, &parting);
 	assert_int_equal(hear(&parent), 'f');
 	assert_int_equal(read(parent.said, &child, sizeof(child)), sizeof(child));
+	assert_int_equal(put_number(&pool, parting.number, BYTES, NULL), KVH_REPLICA_IS_NOT_READY);
 	kill_process(&parent);
-	assert_int_equal(put_within(&pool, number, 10), KVH_OK);
+	assert_int_equal(kill(child, 0), 0);
+	assert_int_equal(put_within(&pool, parting.number, 10), KVH_OK);
 	kill(child, SIGKILL);
 	pool_close(&pool);
+}
+
+/* Its copy of the handle is worth nothing. */
+static void close_in_vain(struct pool *pool)
+{
+	if (kvh_store_close(pool->store, 0) != KVH_FORKED)
+		_exit(9);
+}
+
+static void do_nothing(struct pool *pool)
+{
+	(void)pool;
+}
+
+/* proves: S-5, S-6 */
+static void a_session_ends_with_its_process_and_not_with_its_children(void **state)
+{
+	(void)state;
+	the_child_keeps_nothing((struct parting){3, fork, close_in_vain});
+}
+
+/* A child made without the handlers of fork keeps the file open: its parent's pid tells. */
+/* proves: S-5 */
+static void an_inherited_file_does_not_keep_a_dead_session(void **state)
+{
+	(void)state;
+	the_child_keeps_nothing((struct parting){3, _Fork, do_nothing});
 }
 
 /* ---- the lock --------------------------------------------------------------------------- */
