@@ -55,7 +55,7 @@ static void note(struct kvh_core *core, uint64_t ctl, uint64_t use, uint64_t now
 static uint64_t touch_slack(const struct kvh_core *core)
 {
 	if (!core->touch_share)
-		return core->touch_slack;
+		return 0;
 	return atomic_load_explicit(&core->area.fixed->tally.used_slots, memory_order_relaxed) /
 	       core->touch_share;
 }

@@ -17,6 +17,9 @@ struct kvh_core_lock {
 	void *ctx;
 };
 
+/* touch_share of pools that processes share: readers seldom write to the same lines. */
+enum { KVH_SHARED_TOUCH_SHARE = 64 };
+
 /* A handle on an area, in one process: nothing in it is shared. */
 struct kvh_core {
 	struct kvh_area area;
@@ -24,9 +27,8 @@ struct kvh_core {
 	uint32_t session;           /* this handle's, set by whoever opens it */
 	_Atomic uint32_t abandoned; /* reservations of this handle that kvh_core_collect frees */
 	uint64_t hash_mask;         /* all ones; tests make tags collide */
-	/* A use younger than so many uses is not renewed; both 0: exact LRU. */
-	uint64_t touch_slack;
-	uint32_t touch_share;       /* above 0: this part of the objects instead */
+	/* A use younger than this part of the objects is not renewed; 0: exact LRU. */
+	uint32_t touch_share;
 	uint32_t victims_max;       /* of one list */
 	struct kvh_ranked *scratch; /* 2 * victims_max, of the thread that set filling */
 	_Atomic bool filling;

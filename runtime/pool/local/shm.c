@@ -23,7 +23,7 @@
 #define CLOSE_WAIT_NS UINT64_C(1000000000)
 #define GATE_NAP_NS   UINT64_C(1000000)
 
-enum { TOUCH_SHARE = 64, CREATE_TRIES = 8 };
+enum { CREATE_TRIES = 8 };
 
 struct kvh_shared {
 	struct kvh_fork_file file; /* fd -1: not open */
@@ -463,7 +463,7 @@ kvh_status kvh_shared_open_at(const struct kvh_shared_options *options,
 		goto out;
 	}
 	local->core.session = KVH_NONE;
-	local->core.touch_share = TOUCH_SHARE;
+	local->core.touch_share = KVH_SHARED_TOUCH_SHARE;
 	status = start_session(local, options->path, error);
 	if (status == KVH_OK)
 		kvh_byte_unlock(shared->file.fd, KVH_BYTE_GATE);

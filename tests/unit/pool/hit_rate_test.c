@@ -11,8 +11,7 @@
 #include "cli/trace.h"
 
 enum {
-	OBJECT_UNITS = 4,      /* a pool has a slot for each of these: nothing else limits it */
-	SHARED_SLACK_PART = 64 /* slack = objects / 64 */
+	OBJECT_UNITS = 4 /* a pool has a slot for each of these: nothing else limits it */
 };
 
 #define RATE_ERROR_MAX 0.02 /* of the exact rate */
@@ -132,13 +131,13 @@ static bool core_use(struct replay *replay, uint64_t id)
 	return false;
 }
 
-static struct hits core_replay(struct replay *replay, uint64_t touch_slack)
+static struct hits core_replay(struct replay *replay, uint32_t touch_share)
 {
 	struct core_fixture *fixture = &replay->fixture;
 	struct hits hits = {0};
 
 	fixture_begin(fixture, replay->capacity * OBJECT_UNITS);
-	fixture->core.touch_slack = touch_slack;
+	fixture->core.touch_share = touch_share;
 	replay->prefix = fixture_prefix(fixture, "p@", 0, 0, 32);
 	for (size_t i = 0; i < replay->trace.request_count; i++) {
 		const struct kvh_trace_request *request = &replay->trace.requests[i];
@@ -229,8 +228,8 @@ static void compare_trace(const char *name)
 		replay.capacity = replay.distinct * capacity_percents[i] / 100;
 		exact = exact_replay(&replay);
 		none = core_replay(&replay, 0);
-		shared = core_replay(&replay, replay.capacity / SHARED_SLACK_PART);
-		whole = core_replay(&replay, replay.capacity);
+		shared = core_replay(&replay, KVH_SHARED_TOUCH_SHARE);
+		whole = core_replay(&replay, 1);
 		print_rates(name, &replay, "exact LRU", &exact);
 		print_rates(name, &replay, "slack objects/64", &shared);
 		print_rates(name, &replay, "slack objects", &whole);
