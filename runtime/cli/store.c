@@ -11,6 +11,22 @@ enum { PAGE_OBJECTS = 256, PAGE_HASH_BYTES = 64 << 10 };
 
 /* ---- a store from outside -------------------------------------------------------------- */
 
+struct kvh_cli_args kvh_cli_view_args(struct kvh_cli_view *view, const char *usage,
+                                      const char *about, const struct kvh_cli_option *options,
+                                      int argc, char **argv)
+{
+	return (struct kvh_cli_args){
+		.command = view->command,
+		.usage = usage,
+		.about = about,
+		.options = options,
+		.argc = argc,
+		.argv = argv,
+		.operand = &view->url,
+		.operand_name = "the store's URL",
+	};
+}
+
 int kvh_cli_view_open(struct kvh_cli_view *view)
 {
 	struct kvh_error error = {0};
@@ -124,16 +140,8 @@ static int run_clear(int argc, char **argv)
 	static const struct kvh_cli_option options[] = {
 		{"yes", OPT_YES, NULL, "nothing is removed without this"}, {NULL, 0, NULL, NULL}};
 	struct kvh_cli_view view = {.command = "store clear"};
-	const struct kvh_cli_args args = {
-		.command = view.command,
-		.usage = "store clear URL --yes",
-		.about = clear_about,
-		.options = options,
-		.argc = argc,
-		.argv = argv,
-		.operand = &view.url,
-		.operand_name = "the store's URL",
-	};
+	const struct kvh_cli_args args =
+		kvh_cli_view_args(&view, "store clear URL --yes", clear_about, options, argc, argv);
 	bool yes = false;
 	const char *value;
 	int id, code;

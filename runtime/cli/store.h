@@ -16,6 +16,10 @@ struct kvh_cli_view {
 	char text[KVH_CLI_KEY_BYTES]; /* of the key or prefix that was asked for last */
 };
 
+/* The command line of view's command: options, and the URL, which goes to view. */
+struct kvh_cli_args kvh_cli_view_args(struct kvh_cli_view *view, const char *usage,
+                                      const char *about, const struct kvh_cli_option *options,
+                                      int argc, char **argv);
 /* KVH_EXIT_OK, or words were printed. The caller has set command and url. */
 int kvh_cli_view_open(struct kvh_cli_view *view);
 /* Closes and returns code, or, if only that fails, what to return instead. */

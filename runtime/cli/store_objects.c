@@ -113,16 +113,8 @@ int kvh_cli_store_ls(int argc, char **argv)
 		{NULL, 0, NULL, NULL},
 	};
 	struct ls ls = {.view = {.command = "store ls"}, .limit = UINT64_MAX};
-	const struct kvh_cli_args args = {
-		.command = ls.view.command,
-		.usage = "store ls URL [options]",
-		.about = ls_about,
-		.options = options,
-		.argc = argc,
-		.argv = argv,
-		.operand = &ls.view.url,
-		.operand_name = "the store's URL",
-	};
+	const struct kvh_cli_args args = kvh_cli_view_args(&ls.view, "store ls URL [options]",
+	                                                   ls_about, options, argc, argv);
 	const char *value;
 	int id;
 
@@ -222,16 +214,8 @@ int kvh_cli_store_verify(int argc, char **argv)
 		{"json", OPT_JSON, NULL, "print the counts and what is damaged as JSON"},
 		{NULL, 0, NULL, NULL}};
 	struct verify verify = {.view = {.command = "store verify"}};
-	const struct kvh_cli_args args = {
-		.command = verify.view.command,
-		.usage = "store verify URL [options]",
-		.about = verify_about,
-		.options = options,
-		.argc = argc,
-		.argv = argv,
-		.operand = &verify.view.url,
-		.operand_name = "the store's URL",
-	};
+	const struct kvh_cli_args args = kvh_cli_view_args(
+		&verify.view, "store verify URL [options]", verify_about, options, argc, argv);
 	const char *value;
 	int id;
 

@@ -159,16 +159,8 @@ int kvh_cli_store_stat(int argc, char **argv)
 		{"json", OPT_JSON, NULL, "print it as JSON"}, {NULL, 0, NULL, NULL}};
 	struct stat stat = {.view = {.command = "store stat"},
 	                    .stats = {.struct_bytes = sizeof(stat.stats)}};
-	const struct kvh_cli_args args = {
-		.command = stat.view.command,
-		.usage = "store stat URL [options]",
-		.about = about,
-		.options = options,
-		.argc = argc,
-		.argv = argv,
-		.operand = &stat.view.url,
-		.operand_name = "the store's URL",
-	};
+	const struct kvh_cli_args args = kvh_cli_view_args(&stat.view, "store stat URL [options]",
+	                                                   about, options, argc, argv);
 	bool as_json = false;
 	const char *value;
 	int id;
